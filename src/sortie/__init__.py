@@ -1,0 +1,92 @@
+"""Sortie: turns work items into coding-agent runs and never loses track of them.
+
+Everything public is here and loaded on first use, so that `import sortie` costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .agents.port import Agent, AgentSettings, Reporter, Session, SessionOrder
+    from .core.decide import decide
+    from .core.model import Blocker, Comment, Issue, IssueRef, Usage
+    from .core.world import World
+    from .engine.glance import Summary
+    from .engine.orchestrator import Orchestrator
+    from .errors import (
+        AgentError,
+        ConfigurationError,
+        HookError,
+        SortieError,
+        StoreError,
+        TrackerError,
+        WorkspaceError,
+    )
+    from .protocol.status import Status, delete_status, parse_status, read_status
+    from .trackers.port import Candidates, Tracker, TrackerSettings
+    from .workspace.keys import workspace_key
+
+_HOMES = {
+    "agents.port": ("Agent", "AgentSettings", "Reporter", "Session", "SessionOrder"),
+    "core.decide": ("decide",),
+    "core.model": ("Blocker", "Comment", "Issue", "IssueRef", "Usage"),
+    "core.world": ("World",),
+    "engine.glance": ("Summary",),
+    "engine.orchestrator": ("Orchestrator",),
+    "errors": (
+        "AgentError",
+        "ConfigurationError",
+        "HookError",
+        "SortieError",
+        "StoreError",
+        "TrackerError",
+        "WorkspaceError",
+    ),
+    "protocol.status": ("Status", "delete_status", "parse_status", "read_status"),
+    "trackers.port": ("Candidates", "Tracker", "TrackerSettings"),
+    "workspace.keys": ("workspace_key",),
+}
+
+__all__ = [
+    "Agent",
+    "AgentError",
+    "AgentSettings",
+    "Blocker",
+    "Candidates",
+    "Comment",
+    "ConfigurationError",
+    "HookError",
+    "Issue",
+    "IssueRef",
+    "Orchestrator",
+    "Reporter",
+    "Session",
+    "SessionOrder",
+    "SortieError",
+    "Status",
+    "StoreError",
+    "Summary",
+    "Tracker",
+    "TrackerError",
+    "TrackerSettings",
+    "Usage",
+    "WorkspaceError",
+    "World",
+    "decide",
+    "delete_status",
+    "parse_status",
+    "read_status",
+    "workspace_key",
+]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module 'sortie' has no attribute {name!r}")
