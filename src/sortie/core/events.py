@@ -1,0 +1,299 @@
+"""The append-only log: everything that happened, in the order in which it was committed.
+
+The store turns each event into table rows in the same transaction, `world.apply` folds them into the
+scheduling state, `sortie why` reads them back. An event says what is already true; nothing here is a wish.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from .actions import Action, Overdue
+from .model import Usage
+from .policy import Policy
+
+RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
+RetryKind = Literal["error", "continuation", "resume", "limit"]
+ParkKind = Literal["signal", "error", "budget", "operator"]
+EffectVerb = Literal["transition", "comment"]
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What scheduling needs to know of an issue; constant in size whatever the issue holds.
+
+    `blocked_by` names the blockers that are not done yet, `fingerprint` is kept only while the issue is parked.
+    """
+
+    id: str
+    identifier: str
+    title: str
+    state: str
+    priority: int | None = None
+    created_at: str = ""
+    blocked_by: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    at: float
+    issue_id: str = ""
+    run_id: str = ""
+
+
+class Opened(Event, frozen=True, kw_only=True, tag="opened"):
+    """An orchestrator took the store."""
+
+    pid: int
+    version: str
+    workflow: str
+
+
+class PolicySet(Event, frozen=True, kw_only=True, tag="policy"):
+    policy: Policy
+
+
+class IssueSeen(Event, frozen=True, kw_only=True, tag="seen"):
+    """The tracker shows this issue, new or changed."""
+
+    view: View
+
+
+class IssueLeft(Event, frozen=True, kw_only=True, tag="left"):
+    """The tracker shows this issue no longer among the active ones."""
+
+    identifier: str
+
+
+class Ticked(Event, frozen=True, kw_only=True, tag="tick"):
+    """What `decide` was given beyond the world, and what it answered. Ticks without actions are not kept."""
+
+    candidates_known: bool
+    overdue: tuple[Overdue, ...] = ()
+    unsure: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+class Skipped(Event, frozen=True, kw_only=True, tag="skip"):
+    """Why this issue did not start; recorded when the rule changes, not on every tick."""
+
+    identifier: str
+    rule: str
+    detail: str = ""
+
+
+class Claimed(Event, frozen=True, kw_only=True, tag="claim"):
+    """A run owns the issue from here to its `Settled`. One session is charged."""
+
+    identifier: str
+    attempt: int
+    failures: int = 0
+    cause: str = "new"
+    agent: str = ""
+    session_id: str = ""
+    day: str = ""
+
+
+class WorkspaceMade(Event, frozen=True, kw_only=True, tag="workspace"):
+    identifier: str
+    key: str
+    path: str
+
+
+class WorkspaceGone(Event, frozen=True, kw_only=True, tag="workspace_gone"):
+    key: str
+    archive: str = ""
+
+
+class ProcessStarted(Event, frozen=True, kw_only=True, tag="process"):
+    """Committed before the first byte goes to or comes from the process."""
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+class SessionStarted(Event, frozen=True, kw_only=True, tag="session"):
+    session_id: str
+
+
+class TurnStarted(Event, frozen=True, kw_only=True, tag="turn"):
+    """One turn is charged."""
+
+    turn: int
+    day: str
+
+
+class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_end"):
+    """The turn completed; from here on the status file speaks for the agent, also after a crash."""
+
+    turn: int
+
+
+class Charged(Event, frozen=True, kw_only=True, tag="charge"):
+    usage: Usage
+    day: str
+
+
+class Stopping(Event, frozen=True, kw_only=True, tag="stop"):
+    """We decided to end this run; our own signal is the truth about how it ends."""
+
+    cause: str
+    detail: str = ""
+
+
+class EffectPlanned(Event, frozen=True, kw_only=True, tag="effect"):
+    """A change to the tracker that must happen once."""
+
+    effect_id: str
+    verb: EffectVerb
+    argument: str
+
+
+class EffectDone(Event, frozen=True, kw_only=True, tag="effect_done"):
+    effect_id: str
+    verb: EffectVerb
+    ok: bool
+    detail: str = ""
+
+
+class RunEnded(Event, frozen=True, kw_only=True, tag="end"):
+    """The verdict on a run. The claim stays until `Settled`."""
+
+    status: RunStatus
+    turns: int
+    soft_stop: str = ""
+    reason: str = ""
+    error: str = ""
+    error_kind: str = ""
+    retryable: bool = True
+    limited_until: float | None = None
+    stop: str = ""
+    session_id: str = ""
+    usage: Usage = Usage()
+    handoff_planned: bool = False
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    kind: RetryKind
+    attempt: int
+    due_at: float
+    failures: int = 0
+    error: str = ""
+    session_id: str = ""
+
+
+class Park(Struct, frozen=True, kw_only=True):
+    """Put aside until a person acts; `session_id` lets the agent go on where it asked."""
+
+    kind: ParkKind
+    reason: str
+    fingerprint: str
+    attempt: int = 0
+    session_id: str = ""
+
+
+class Settled(Event, frozen=True, kw_only=True, tag="settle"):
+    """The claim is given up; at most one of `retry` and `park` says what follows. `refund` returns the session."""
+
+    identifier: str
+    why: str
+    retry: Retry | None = None
+    park: Park | None = None
+    refund: str = ""
+
+
+class RetryDropped(Event, frozen=True, kw_only=True, tag="drop"):
+    identifier: str
+    why: str
+
+
+class RetryDue(Event, frozen=True, kw_only=True, tag="due"):
+    """A person, or a clock that was set back, moved the time of a retry."""
+
+    due_at: float
+    why: str
+
+
+class Parked(Event, frozen=True, kw_only=True, tag="park"):
+    """An issue that was not running is parked (the budget ran out before a start)."""
+
+    identifier: str
+    park: Park
+
+
+class Unparked(Event, frozen=True, kw_only=True, tag="unpark"):
+    identifier: str
+    why: str
+    reset_budget: bool = False
+
+
+class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):
+    provider: str
+    until: float
+    detail: str = ""
+
+
+class Commanded(Event, frozen=True, kw_only=True, tag="command"):
+    """A person's command was carried out, or refused."""
+
+    command_id: int
+    verb: str
+    outcome: str
+    ok: bool
+
+
+class Noted(Event, frozen=True, kw_only=True, tag="note"):
+    """Something a person will want to know later; changes nothing."""
+
+    level: Level
+    message: str
+    detail: str = ""
+
+
+AnyEvent = (
+    Opened
+    | PolicySet
+    | IssueSeen
+    | IssueLeft
+    | Ticked
+    | Skipped
+    | Claimed
+    | WorkspaceMade
+    | WorkspaceGone
+    | ProcessStarted
+    | SessionStarted
+    | TurnStarted
+    | TurnEnded
+    | Charged
+    | Stopping
+    | EffectPlanned
+    | EffectDone
+    | RunEnded
+    | Settled
+    | RetryDropped
+    | RetryDue
+    | Parked
+    | Unparked
+    | ProviderPaused
+    | Commanded
+    | Noted
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+def encode(event: AnyEvent) -> bytes:
+    return _encoder.encode(event)
+
+
+def decode(raw: bytes | str) -> AnyEvent:
+    return _decoder.decode(raw)
+
+
+def kind_of(event: AnyEvent) -> str:
+    return str(event.__struct_config__.tag)

@@ -1,0 +1,137 @@
+"""Every event as one sentence for a person: the same words in the log, the live view and `sortie why`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from . import events as ev
+
+RULES = {
+    "incomplete": "the record lacks a field",
+    "parked": "it is parked until a person changes it",
+    "waiting": "its next try has a time",
+    "blocked-by": "it waits for other issues",
+    "provider-paused": "the agent's provider is paused",
+    "day-budget": "the budget of the day is used up",
+    "no-slot": "all slots are taken",
+    "no-state-slot": "all slots for its state are taken",
+}
+
+CAUSES = {
+    "new": "it was next in line",
+    "changed": "a person changed it since it was parked",
+    "budget": "it is within its budget again",
+    "error": "the last run failed",
+    "continuation": "the last run ended without a signal",
+    "resume": "the last run was cut short",
+    "limit": "the provider's limit ended",
+}
+
+
+class Sentence(Struct, frozen=True):
+    level: ev.Level
+    text: str
+
+
+def narrate(event: ev.AnyEvent) -> Sentence:
+    """What the event means. Texts from agents and trackers are quoted as they are: the reader escapes them."""
+    match event:
+        case ev.Noted():
+            return Sentence(event.level, _with(event.message, event.detail))
+        case ev.Skipped():
+            return Sentence("info", _with(f"not started: {RULES.get(event.rule, event.rule)}", event.detail))
+        case ev.RunEnded():
+            return _run_ended(event)
+        case ev.Settled():
+            return _settled(event)
+        case ev.EffectDone():
+            done = "done" if event.ok else "failed"
+            level: ev.Level = "info" if event.ok else "warning"
+            return Sentence(level, _with(f"{event.verb} in the tracker {done}", event.detail))
+        case ev.Stopping():
+            return Sentence("info", _with(f"stopping the agent ({event.cause})", event.detail))
+        case ev.Parked():
+            return Sentence("warning", f"parked ({event.park.kind}): {event.park.reason}")
+        case ev.ProviderPaused():
+            return Sentence("warning", _with(f"{event.provider} paused until {clock(event.until)}", event.detail))
+        case _:
+            return _quiet(event)
+
+
+def _quiet(event: ev.AnyEvent) -> Sentence:
+    match event:
+        case ev.Claimed():
+            why = CAUSES.get(event.cause, event.cause)
+            return Sentence("info", f"started run {event.run_id}, attempt {event.attempt}, because {why}")
+        case ev.Unparked():
+            reset = "; its budget starts anew" if event.reset_budget else ""
+            return Sentence("info", f"no longer parked: {event.why}{reset}")
+        case ev.RetryDropped():
+            return Sentence("info", f"will not be tried again: {event.why}")
+        case ev.RetryDue():
+            return Sentence("info", f"its next try moved to {clock(event.due_at)}: {event.why}")
+        case ev.Commanded():
+            return Sentence("info", f"command {event.verb}: {event.outcome}")
+        case ev.WorkspaceGone():
+            return Sentence("info", _with("workspace removed", f"archive {event.archive}" if event.archive else ""))
+        case ev.Opened():
+            return Sentence("info", f"sortie {event.version} started, pid {event.pid}, {event.workflow}")
+        case _:
+            return _detail(event)
+
+
+def _detail(event: ev.AnyEvent) -> Sentence:
+    """What only somebody who looks closely wants to see."""
+    match event:
+        case ev.IssueSeen(view=view):
+            return Sentence("debug", f"the tracker shows it in {view.state}")
+        case ev.IssueLeft():
+            return Sentence("debug", "the tracker no longer shows it among the active issues")
+        case ev.WorkspaceMade():
+            return Sentence("debug", f"workspace {event.path}")
+        case ev.ProcessStarted():
+            return Sentence("debug", f"process {event.pid}")
+        case ev.SessionStarted():
+            return Sentence("debug", f"session {event.session_id}")
+        case ev.TurnStarted():
+            return Sentence("info", f"turn {event.turn} started")
+        case ev.TurnEnded():
+            return Sentence("debug", f"turn {event.turn} completed")
+        case ev.Charged(usage=usage):
+            return Sentence("debug", f"used {usage.total:,} tokens, ${usage.cost_usd:.2f}")
+        case ev.EffectPlanned():
+            return Sentence("debug", f"{event.verb} planned")
+        case ev.Ticked():
+            return Sentence("debug", f"{len(event.actions)} decisions")
+        case ev.PolicySet():
+            return Sentence("debug", "the rules of the workflow are in force")
+        case _:
+            return Sentence("debug", ev.kind_of(event))
+
+
+def _run_ended(event: ev.RunEnded) -> Sentence:
+    turns = f"{event.turns} turn{'' if event.turns == 1 else 's'}"
+    if event.status == "succeeded":
+        signal = f", signal {event.soft_stop}" if event.soft_stop else ""
+        return Sentence("info", _with(f"run ended after {turns}{signal}", event.reason))
+    level: ev.Level = "info" if event.status == "cancelled" else "warning"
+    return Sentence(level, _with(f"run {event.status} after {turns}", event.error))
+
+
+def _settled(event: ev.Settled) -> Sentence:
+    if event.park:
+        return Sentence("warning", f"parked ({event.park.kind}): {event.park.reason}")
+    if event.retry:
+        when = clock(event.retry.due_at)
+        return Sentence("info", _with(f"next try ({event.retry.kind}) at {when}", event.why))
+    return Sentence("info", _with("released", event.why))
+
+
+def clock(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _with(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text

@@ -1,0 +1,92 @@
+"""The operator's hands: what `unpark`, `stop` and `retry` do to the world, and what to answer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import events as ev
+from .world import World
+
+
+class Answer(Struct, frozen=True):
+    ok: bool
+    outcome: str
+    events: tuple[ev.AnyEvent, ...] = ()
+    issue_id: str = ""
+
+
+def find(world: World, text: str) -> str | None:
+    """The issue meant by an id or an identifier."""
+    for held in (world.running, world.waiting, world.parked, world.issues):
+        if text in held:
+            return text
+        for issue_id, item in held.items():
+            if item.identifier == text:
+                return issue_id
+    return None
+
+
+def obey(world: World, verb: str, text: str, now: float) -> Answer:
+    issue_id = find(world, text)
+    if issue_id is None:
+        return Answer(False, f"{text} is not known; `sortie status` lists what is.")
+    hands = {"unpark": _unpark, "stop": _stop, "retry": _retry}
+    if verb not in hands:
+        return Answer(False, f"{verb} is not a command; use one of {', '.join(hands)}.")
+    return replace(hands[verb](world, issue_id, now), issue_id=issue_id)
+
+
+def _unpark(world: World, issue_id: str, now: float) -> Answer:
+    aside = world.parked.get(issue_id)
+    if aside is None:
+        return Answer(False, f"{_name(world, issue_id)} is not parked.")
+    freed = ev.Unparked(
+        at=now,
+        issue_id=issue_id,
+        identifier=aside.identifier,
+        why="by hand",
+        reset_budget=aside.park.kind == "budget",
+    )
+    return Answer(True, f"{aside.identifier} is free to start again.", (freed,))
+
+
+def _stop(world: World, issue_id: str, now: float) -> Answer:
+    reason = "stopped by hand"
+    if run := world.running.get(issue_id):
+        if run.stop or run.ended:
+            return Answer(False, f"{run.identifier} is ending already.")
+        stopping = ev.Stopping(at=now, issue_id=issue_id, run_id=run.run_id, cause="operator", detail=reason)
+        return Answer(True, f"{run.identifier} is being stopped and parked.", (stopping,))
+    if waiting := world.waiting.get(issue_id):
+        park = ev.Park(
+            kind="operator",
+            reason=reason,
+            fingerprint="",
+            attempt=waiting.retry.attempt - 1,
+            session_id=waiting.retry.session_id,
+        )
+        parked = ev.Parked(at=now, issue_id=issue_id, identifier=waiting.identifier, park=park)
+        return Answer(True, f"{waiting.identifier} will not be tried again; it is parked.", (parked,))
+    return Answer(False, f"{_name(world, issue_id)} is not running.")
+
+
+def _retry(world: World, issue_id: str, now: float) -> Answer:
+    if run := world.running.get(issue_id):
+        return Answer(False, f"{run.identifier} is running.")
+    if issue_id in world.parked:
+        return _unpark(world, issue_id, now)
+    if waiting := world.waiting.get(issue_id):
+        moved = ev.RetryDue(at=now, issue_id=issue_id, due_at=now, why="by hand")
+        return Answer(True, f"{waiting.identifier} is tried again now.", (moved,))
+    view = world.issues[issue_id]
+    if world.policy.is_active(view.state):
+        return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
+    return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")
+
+
+def _name(world: World, issue_id: str) -> str:
+    for held in (world.running, world.waiting, world.parked, world.issues):
+        if item := held.get(issue_id):
+            return item.identifier
+    return issue_id

@@ -1,0 +1,157 @@
+"""The scheduling state: a fold over the event log, constant in size for each issue.
+
+`apply` is the only thing that changes a World. The engine applies an event after it is committed; a replay
+applies the same events from the log and must reach the same state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import events as ev
+from .budget import Spent
+from .policy import Policy
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """One claimed issue. `ended` is set once the verdict is in and only our own writes remain to be made."""
+
+    issue_id: str
+    identifier: str
+    run_id: str
+    attempt: int
+    failures: int
+    claimed_at: float
+    turn: int = 0
+    stop: str = ""
+    stop_detail: str = ""
+    ended: bool = False
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """An issue whose next run has a time."""
+
+    issue_id: str
+    identifier: str
+    retry: ev.Retry
+
+
+class Aside(Struct, frozen=True, kw_only=True):
+    """A parked issue."""
+
+    issue_id: str
+    identifier: str
+    park: ev.Park
+    since: float
+
+
+@dataclass
+class World:
+    policy: Policy
+    issues: dict[str, ev.View] = field(default_factory=dict)
+    skips: dict[str, tuple[str, str]] = field(default_factory=dict)
+    running: dict[str, Running] = field(default_factory=dict)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    parked: dict[str, Aside] = field(default_factory=dict)
+    pauses: dict[str, float] = field(default_factory=dict)
+    spent: dict[str, Spent] = field(default_factory=dict)
+    day: str = ""
+    day_spent: Spent = field(default_factory=Spent)
+
+    def spent_on(self, issue_id: str) -> Spent:
+        return self.spent.get(issue_id, Spent())
+
+    def spent_today(self, day: str) -> Spent:
+        return self.day_spent if day == self.day else Spent()
+
+    def apply(self, event: ev.AnyEvent) -> None:
+        """Make the event part of the state."""
+        match event:
+            case ev.PolicySet():
+                self.policy = event.policy
+            case ev.IssueSeen():
+                self.issues[event.issue_id] = event.view
+            case ev.IssueLeft():
+                self.issues.pop(event.issue_id, None)
+                self.skips.pop(event.issue_id, None)
+            case ev.Skipped():
+                self.skips[event.issue_id] = (event.rule, event.detail)
+            case ev.Claimed():
+                self._claim(event)
+            case ev.TurnStarted():
+                self._update(event.issue_id, turn=event.turn)
+                self._charge(event.issue_id, event.day, turns=1)
+            case ev.Charged():
+                self._charge(event.issue_id, event.day, charge=event)
+            case ev.Stopping():
+                self._update(event.issue_id, stop=event.cause, stop_detail=event.detail)
+            case ev.RunEnded():
+                self._update(event.issue_id, ended=True)
+            case ev.Settled():
+                self._settle(event)
+            case ev.RetryDropped():
+                self.waiting.pop(event.issue_id, None)
+            case ev.RetryDue():
+                self._move_retry(event)
+            case ev.Parked():
+                self._park(event.issue_id, event.identifier, event.park, event.at)
+            case ev.Unparked():
+                self.parked.pop(event.issue_id, None)
+                if event.reset_budget:
+                    self.spent.pop(event.issue_id, None)
+            case ev.ProviderPaused():
+                self.pauses[event.provider] = event.until
+            case _:
+                pass  # every other event is history, not scheduling state
+
+    def _claim(self, event: ev.Claimed) -> None:
+        assert event.issue_id not in self.running, "an issue has at most one live run"
+        self.running[event.issue_id] = Running(
+            issue_id=event.issue_id,
+            identifier=event.identifier,
+            run_id=event.run_id,
+            attempt=event.attempt,
+            failures=event.failures,
+            claimed_at=event.at,
+        )
+        self.waiting.pop(event.issue_id, None)
+        self.parked.pop(event.issue_id, None)
+        self.skips.pop(event.issue_id, None)
+        self._charge(event.issue_id, event.day, sessions=1)
+
+    def _settle(self, event: ev.Settled) -> None:
+        self.running.pop(event.issue_id, None)
+        if event.refund:
+            self._charge(event.issue_id, event.refund, sessions=-1)
+        if event.retry:
+            self.waiting[event.issue_id] = Waiting(
+                issue_id=event.issue_id, identifier=event.identifier, retry=event.retry
+            )
+        if event.park:
+            self._park(event.issue_id, event.identifier, event.park, event.at)
+
+    def _park(self, issue_id: str, identifier: str, park: ev.Park, at: float) -> None:
+        self.waiting.pop(issue_id, None)
+        self.parked[issue_id] = Aside(issue_id=issue_id, identifier=identifier, park=park, since=at)
+
+    def _move_retry(self, event: ev.RetryDue) -> None:
+        if waiting := self.waiting.get(event.issue_id):
+            moved = replace(waiting.retry, due_at=event.due_at)
+            self.waiting[event.issue_id] = replace(waiting, retry=moved)
+
+    def _update(self, issue_id: str, **changes: object) -> None:
+        if run := self.running.get(issue_id):
+            self.running[issue_id] = replace(run, **changes)
+
+    def _charge(
+        self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, charge: ev.Charged | None = None
+    ) -> None:
+        usage = charge.usage if charge else None
+        self.spent[issue_id] = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
+        if day < self.day:
+            return  # a refund or a late report for a day that is over changes nothing today
+        self.day_spent = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
+        self.day = day
