@@ -1,0 +1,1 @@
+"""The files agents and orchestrator exchange. Standard library only, no other package of ours."""

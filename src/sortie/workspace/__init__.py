@@ -1,0 +1,1 @@
+"""One directory for each issue: named, contained, hooked, archived before it goes."""

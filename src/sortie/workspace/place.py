@@ -1,0 +1,140 @@
+"""One issue's directory: a direct child of the fixed root, held by a descriptor so that it cannot be swapped.
+
+A new workspace is unfinished until its `after_create` hook succeeded. The note of that is an empty file
+`<root>/.incomplete/<key>`, made before the directory and removed by `mark_complete`; a workspace that still
+has its note when it is opened is thrown away and made anew, because nobody knows how far its creation got.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from types import TracebackType
+
+from ..errors import WorkspaceError
+from ..protocol.safefiles import open_directory, remove_tree
+from .keys import workspace_key
+
+_INCOMPLETE = ".incomplete"
+_MODE = 0o750
+
+_FIXES = {
+    errno.ENOSPC: "Free space on that disk.",
+    errno.EDQUOT: "Free space, or raise the disk quota of this user.",
+    errno.EACCES: "Give this user access to it.",
+    errno.EPERM: "Give this user access to it.",
+    errno.EROFS: "Use a directory that can be written.",
+    errno.ELOOP: "Remove the link; only real directories are used.",
+    errno.ENOTDIR: "Move away what stands there; a directory is needed.",
+    errno.EEXIST: "Move away what stands there; a directory is needed.",
+}
+
+
+class Workspace:
+    """An open workspace. `created` says that it is new and `mark_complete` has to follow its `after_create`."""
+
+    def __init__(self, path: Path, fd: int, *, created: bool) -> None:
+        self.path = path
+        self.fd = fd
+        self.created = created
+
+    @property
+    def key(self) -> str:
+        return self.path.name
+
+    def verify(self) -> None:
+        """Make sure that the path still leads to the directory we opened."""
+        try:
+            found = self.path.lstat()
+        except OSError as error:
+            raise _changed(self.path, error.strerror or "it is not there") from error
+        if stat.S_ISLNK(found.st_mode):
+            raise _changed(self.path, "a symbolic link took its place")
+        if not os.path.samestat(found, os.fstat(self.fd)):
+            raise _changed(self.path, "something else took its place")
+
+    def mark_complete(self) -> None:
+        """From here on the workspace is kept. Needed for every new one, with or without a hook, before an agent."""
+        try:
+            with open_directory(self.path.parent, _INCOMPLETE) as notes:
+                os.unlink(self.key, dir_fd=notes)
+                os.fsync(notes)
+        except FileNotFoundError:
+            pass  # It was complete already.
+        except OSError as error:
+            raise workspace_error(f"The workspace {self.path} cannot be marked complete", error) from error
+
+    def close(self) -> None:
+        """Give up the descriptor; the directory stays. May be called twice."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_workspace(root: Path, identifier: str) -> Workspace:
+    """The workspace of an issue, made if there is none or only an unfinished one. Blocks; call it in a thread."""
+    key = workspace_key(identifier)
+    try:
+        root.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        resolved = root.resolve(strict=True)
+        with open_directory(resolved) as root_fd:
+            created = _make_if_needed(root_fd, key)
+            with open_directory(root_fd, key) as workspace_fd:
+                return Workspace(resolved / key, os.dup(workspace_fd), created=created)
+    except OSError as error:
+        raise workspace_error(f"The workspace {root / key} cannot be opened", error) from error
+
+
+def workspace_error(message: str, error: Exception) -> WorkspaceError:
+    """The message with the system's reason, and the fix where there is a usual one."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return WorkspaceError(f"{message}: {error}.")
+    where = f" ({error.filename})" if error.filename else ""
+    return WorkspaceError(f"{message}: {error.strerror}{where}.", fix=_FIXES.get(error.errno, ""))
+
+
+def _make_if_needed(root_fd: int, key: str) -> bool:
+    _make_directory(root_fd, _INCOMPLETE)
+    with open_directory(root_fd, _INCOMPLETE) as notes:
+        if _exists(root_fd, key):
+            if not _exists(notes, key):
+                return False
+            remove_tree(root_fd, key)
+        else:
+            # On disk before the directory is: after a power failure no unfinished workspace looks finished.
+            os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
+            os.fsync(notes)
+    os.mkdir(key, _MODE, dir_fd=root_fd)
+    return True
+
+
+def _make_directory(parent: int, name: str) -> None:
+    try:
+        os.mkdir(name, _MODE, dir_fd=parent)
+    except FileExistsError:
+        pass  # Whether it is a directory shows when it is opened.
+
+
+def _exists(directory: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _changed(path: Path, how: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"The workspace {path} is no longer the directory that was opened: {how}.",
+        fix="Move away what is at that path; the next run makes the workspace anew.",
+    )

@@ -1,0 +1,283 @@
+"""Archives: complete, private, made before anything is removed, and pruned by age."""
+
+import os
+import re
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+import tarfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sortie.errors import WorkspaceError
+from sortie.workspace.archive import archive_and_remove, prune
+
+OLD = "A-1-20260102T030405Z"
+OLD_TIME = 1767323045.0
+DAY = 86400
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "workspaces"
+
+
+@pytest.fixture
+def archives(tmp_path):
+    return tmp_path / "archives"
+
+
+@pytest.fixture
+def workspace(root):
+    path = root / "A-1"
+    path.mkdir(parents=True)
+    return path
+
+
+def remove(root: Path, archives: Path) -> Path:
+    archive = archive_and_remove(root, "A-1", archives, "A-1")
+    assert archive is not None
+    return archive
+
+
+def describe(top: Path) -> dict[bytes, object]:
+    """Everything that must survive: kinds, modes, contents, link targets, and times except those of links."""
+    found: dict[bytes, object] = {}
+    for directory, names, files in os.walk(os.fsencode(top)):
+        for name in [b".", *names, *files]:
+            path = os.path.join(directory, name)
+            info = os.lstat(path)
+            changed = round(info.st_mtime, 5)
+            about: object = changed
+            if stat.S_ISLNK(info.st_mode):
+                about = os.readlink(path)
+            elif stat.S_ISREG(info.st_mode):
+                with open(path, "rb") as file:
+                    about = (file.read(), changed)
+            found[os.path.relpath(path, os.fsencode(top))] = (info.st_mode, about)
+    return found
+
+
+def make_dirty(top: Path) -> None:
+    (top / "src/empty").mkdir(parents=True)
+    (top / "src/main.py").write_text("print('hi')\n")
+    (top / "src/main.py").chmod(0o755)
+    (top / ".hidden").write_bytes(bytes(range(256)) * 1000)
+    (top / "empty file").touch()
+    (top / "name\nwith newline").write_text("odd")
+    (top / "-rf").write_text("odd")
+    (top / "größe €").write_text("odd")
+    (top / ("n" * 250)).write_text("long")
+    with open(os.fsencode(top) + b"/not utf-8 \xff\xfe", "wb") as file:
+        file.write(b"odd")
+    os.symlink(b"target \xff", os.fsencode(top) + b"/link \xff")
+    (top / "link-to-file").symlink_to("src/main.py")
+    (top / "link-to-directory").symlink_to("src")
+    (top / "link-to-nowhere").symlink_to("/nowhere/at/all")
+    (top / "link-to-itself").symlink_to("link-to-itself")
+    (top / "second-name").hardlink_to(top / "src/main.py")
+    (top / "sticky").mkdir(mode=0o700)
+    (top / "sticky").chmod(0o1770)
+    (top / "read-only").mkdir()
+    (top / "read-only/file").write_text("kept")
+    (top / "read-only").chmod(0o555)
+    os.utime(top / "src/main.py", (1000000000.5, 1000000000.5))
+
+
+@pytest.mark.parametrize("extract", ["python", "tar"])
+def test_extracting_an_archive_gives_the_workspace_back(root, archives, workspace, tmp_path, extract):
+    make_dirty(workspace)
+    before = describe(workspace)
+    archive = remove(root, archives)
+    assert archive.parent == archives
+    assert re.fullmatch(r"A-1-\d{8}T\d{6}Z\.tar\.gz", archive.name)
+    assert os.listdir(archives) == [archive.name]
+    assert os.listdir(root) == []
+    restored = tmp_path / "restored"
+    restored.mkdir()
+    if extract == "python":
+        with tarfile.open(archive) as tar:
+            tar.extractall(restored, filter="fully_trusted")
+    else:
+        if shutil.which("tar") is None:
+            pytest.skip("no tar program")
+        subprocess.run(["tar", "-xpzf", str(archive), "-C", str(restored)], check=True, timeout=30)
+    assert describe(restored / "A-1") == before
+    assert os.listdir(restored) == ["A-1"]
+
+
+def test_links_are_archived_as_links_and_never_followed(root, archives, workspace, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (workspace / "directory").symlink_to(outside)
+    (workspace / "file").symlink_to(outside / "secret")
+    archive = remove(root, archives)
+    with tarfile.open(archive) as tar:
+        assert {m.name: m.issym() for m in tar} == {"A-1": False, "A-1/directory": True, "A-1/file": True}
+    assert (outside / "secret").read_text() == "secret"
+
+
+def test_holes_cost_neither_time_nor_space(root, archives, workspace, tmp_path):
+    size = 1 << 38
+    with (workspace / "image").open("wb") as file:
+        file.truncate(size)
+        for offset in (0, 5 << 20, size // 2 + 7):
+            file.seek(offset)
+            file.write(b"data at %d" % offset)
+    with (workspace / "only-a-hole").open("wb") as file:
+        file.truncate(size)
+    archive = remove(root, archives)
+    assert archive.stat().st_size < 100_000
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    with (tmp_path / "A-1/image").open("rb") as file:
+        for offset in (0, 5 << 20, size // 2 + 7):
+            file.seek(offset)
+            assert file.read(len(b"data at %d" % offset)) == b"data at %d" % offset
+    for name in ("image", "only-a-hole"):
+        info = (tmp_path / "A-1" / name).stat()
+        assert info.st_size == size
+        assert info.st_blocks < 1000
+
+
+def test_data_between_holes_survives_whole(root, archives, workspace, tmp_path):
+    data = os.urandom(700_001)
+    with (workspace / "image").open("wb") as file:
+        for offset in (1 << 21, 1 << 23, 1 << 25):
+            file.seek(offset)
+            file.write(data)
+    before = (workspace / "image").read_bytes()
+    archive = remove(root, archives)
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    assert (tmp_path / "A-1/image").read_bytes() == before
+
+
+def test_fifos_and_sockets_are_skipped_and_noted(root, archives, workspace):
+    os.mkfifo(workspace / "fifo\n")
+    with socket.socket(socket.AF_UNIX) as endpoint:
+        endpoint.bind(str(workspace / "socket"))
+    (workspace / "file").write_text("kept")
+    archive = remove(root, archives)
+    with tarfile.open(archive) as tar:
+        assert tar.getnames() == ["A-1", "A-1/file", "A-1.not-archived.txt"]
+        notes = tar.extractfile("A-1.not-archived.txt")
+        assert notes is not None
+        assert notes.read().decode().splitlines() == [
+            r"'A-1/fifo\n': not a file, directory or link",
+            "'A-1/socket': not a file, directory or link",
+        ]
+    assert not workspace.exists()
+
+
+def test_a_tree_deeper_than_any_path_is_archived_and_removed(root, archives, workspace):
+    descriptor = os.open(workspace, os.O_RDONLY)
+    for _ in range(300):
+        os.mkdir("a-rather-long-name", dir_fd=descriptor)
+        inner = os.open("a-rather-long-name", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)
+    archive = remove(root, archives)
+    with tarfile.open(archive) as tar:
+        assert len(tar.getnames()) == 301
+    assert os.listdir(root) == []
+
+
+def test_only_the_owner_can_read_an_archive(root, archives, workspace):
+    archive = remove(root, archives)
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o600
+    assert stat.S_IMODE(archives.stat().st_mode) == 0o700
+
+
+@contextmanager
+def files_limited_to(size):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_when_the_archive_cannot_be_written_nothing_is_removed(root, archives, workspace):
+    (workspace / "file").write_bytes(os.urandom(200_000))
+    before = describe(workspace)
+    with files_limited_to(50_000), pytest.raises(WorkspaceError, match="stays, because it could not be archived"):
+        archive_and_remove(root, "A-1", archives, "A-1")
+    assert describe(workspace) == before
+    assert os.listdir(archives) == []
+
+
+def test_a_link_in_place_of_the_workspace_is_neither_archived_nor_removed(root, archives, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/file").write_text("kept")
+    root.mkdir()
+    (root / "A-1").symlink_to(tmp_path / "outside")
+    with pytest.raises(WorkspaceError, match="Symbolic link refused"):
+        archive_and_remove(root, "A-1", archives, "A-1")
+    assert (root / "A-1/file").read_text() == "kept"
+    assert os.listdir(archives) == []
+
+
+def test_a_workspace_that_is_gone_already_needs_no_archive(root, archives):
+    assert archive_and_remove(root, "A-1", archives, "A-1") is None
+    assert not archives.exists()
+
+
+def test_an_archive_is_never_overwritten(root, archives):
+    made = []
+    for number in range(5):
+        (root / "A-1").mkdir(parents=True)
+        (root / "A-1/file").write_text(f"content {number}")
+        made.append(remove(root, archives))
+    for number, path in enumerate(made):
+        with tarfile.open(path) as tar:
+            file = tar.extractfile("A-1/file")
+            assert file is not None
+            assert file.read().decode() == f"content {number}"
+
+
+@pytest.mark.parametrize("name", ["../A 1", "gr\u00f6\u00dfe", "\ud800"])
+def test_the_name_of_the_issue_is_in_the_comment_of_the_archive(root, archives, workspace, name):
+    archive = archive_and_remove(root, "A-1", archives, name)
+    assert archive is not None
+    with tarfile.open(archive) as tar:
+        shown = name.encode("utf-8", "backslashreplace").decode()
+        assert tar.pax_headers["comment"] == f"Workspace of {shown}"
+        assert tar.getnames() == ["A-1"]
+
+
+def test_an_archive_just_made_is_pruned_when_its_time_has_come(root, archives, workspace):
+    archive = remove(root, archives)
+    made = archive.stat().st_mtime
+    assert prune(archives, 1, made) == []
+    assert prune(archives, 1, made + 2 * DAY) == [archive]
+    assert os.listdir(archives) == []
+
+
+def test_pruning_removes_old_archives_and_the_remains_of_interrupted_ones(archives):
+    archives.mkdir()
+    old = [f"{OLD}.tar.gz", f"{OLD}-2.tar.gz", f".{OLD}.tar.gz.0123456789abcdef.tmp"]
+    kept = ["A-1-20260103T030405Z.tar.gz", "backup.tar.gz", "notes.txt"]
+    for name in old + kept:
+        (archives / name).touch()
+    now = OLD_TIME + 30 * DAY + 1
+    assert prune(archives, 30, now) == sorted(archives / name for name in old)
+    assert sorted(os.listdir(archives)) == sorted(kept)
+    assert prune(archives, 30, now) == []
+
+
+def test_an_archive_of_exactly_the_age_is_kept(archives):
+    archives.mkdir()
+    (archives / f"{OLD}.tar.gz").touch()
+    assert prune(archives, 30, OLD_TIME + 30 * DAY) == []
+
+
+def test_pruning_without_a_directory_does_nothing(archives):
+    assert prune(archives, 30, OLD_TIME) == []
