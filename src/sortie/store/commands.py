@@ -1,0 +1,58 @@
+"""How a person's command reaches the orchestrator that owns the store: a row to be answered.
+
+`unpark`, `stop` and `retry` run in processes of their own; this row is the one thing they may write.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import Connection
+
+from msgspec import Struct
+
+from .connect import connect_existing
+from .faults import explain
+
+
+class CommandRow(Struct, frozen=True):
+    """A command that waits; `issue` is what the person typed."""
+
+    id: int
+    at: float
+    verb: str
+    issue: str
+
+
+class CommandOutcome(Struct, frozen=True):
+    ok: bool
+    outcome: str
+    done_at: float
+
+
+def add_command(path: Path, verb: str, issue: str) -> int:
+    """Leave a command for the orchestrator, running now or started later; answers its number."""
+    with closing(connect_existing(path, "rw")) as db:
+        try:
+            db.execute("PRAGMA synchronous = FULL")
+            row = db.execute(
+                "INSERT INTO commands (at, verb, issue) VALUES (?, ?, ?) RETURNING id", (time.time(), verb, issue)
+            ).fetchone()
+        except sqlite3.Error as error:
+            raise explain(error, path) from error
+    return int(row[0])
+
+
+def pending_commands(db: Connection) -> list[CommandRow]:
+    rows = db.execute("SELECT id, at, verb, issue FROM commands WHERE done_at IS NULL ORDER BY id")
+    return [CommandRow(*row) for row in rows]
+
+
+def command_outcome(db: Connection, command_id: int) -> CommandOutcome | None:
+    """What became of a command, None while it waits."""
+    row = db.execute(
+        "SELECT ok, outcome, done_at FROM commands WHERE id = ? AND done_at IS NOT NULL", (command_id,)
+    ).fetchone()
+    return CommandOutcome(bool(row[0]), row[1], row[2]) if row else None

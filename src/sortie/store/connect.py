@@ -1,0 +1,121 @@
+"""Opening the file: one way for the writer, one for readers, and whose database it is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from ..errors import StoreError, StoreTooNew
+from .faults import ELSEWHERE, explain, explain_system
+from .schema import APPLICATION_ID, MIGRATIONS
+
+_BUSY_SECONDS = 5.0
+_KEPT_WAL_BYTES = 16 * 1024 * 1024
+_OWNER_ONLY = 0o600
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """A connection that may change everything, durable at each commit; creates the file, for its owner only."""
+    _ensure_private_file(path)
+    connection = _connect(path, "rw")
+    try:
+        return _make_durable(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise explain(error, path) from error
+    except StoreError:
+        connection.close()
+        raise
+
+
+def connect_readonly(path: Path) -> sqlite3.Connection:
+    """A connection for looking, also while an orchestrator writes and after one died; the caller closes it."""
+    connection = connect_existing(path, "ro")
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def connect_existing(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection to a complete store of exactly this version; `mode` is SQLite's: ro or rw."""
+    path = path.resolve()
+    if not path.exists():
+        raise StoreError(f"There is no store at {path} yet.", fix="Start `sortie run` first.")
+    connection = _connect(path, mode)
+    try:
+        version = schema_version(connection, path)
+    except sqlite3.Error as error:
+        connection.close()
+        raise explain(error, path) from error
+    except StoreError:
+        connection.close()
+        raise
+    if version < len(MIGRATIONS):
+        connection.close()
+        raise StoreError(f"{path} is not up to date.", fix="Start `sortie run` once, which brings it up to date.")
+    return connection
+
+
+def schema_version(connection: sqlite3.Connection, path: Path) -> int:
+    """How many migrations the file has seen; refuses other programs' files and later versions' ones."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION_ID:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if application or tables:
+            raise StoreError(f"{path} is another program's database.", fix=ELSEWHERE)
+        return 0
+    (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()
+    if version > len(MIGRATIONS):
+        raise StoreTooNew(
+            f"{path} was written by a later Sortie (its schema is {version}, this one knows {len(MIGRATIONS)}).",
+            fix="Upgrade Sortie, or set db_path to another file.",
+        )
+    return int(version)
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(
+            f"{path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=_BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
+
+
+def _make_durable(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StoreError(f"The file system of {path} cannot hold a write-ahead log.", fix=ELSEWHERE)
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
+    return connection
+
+
+def _ensure_private_file(path: Path) -> None:
+    # An existing file is never opened here: closing it would drop the locks SQLite holds on it in this process.
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+    except FileExistsError:
+        _check_file(path)
+    except OSError as error:
+        raise explain_system(error, path) from error
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise StoreError(f"{path} is not a regular file.", fix=ELSEWHERE)
+    # SQLite would open it for reading only, and fail at the first change.
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise StoreError(
+            f"{path} cannot be written.", fix="Make it readable and writable, or set db_path to another file."
+        )
+    try:
+        if path.stat().st_mode & 0o077:
+            path.chmod(_OWNER_ONLY)
+    except OSError as error:
+        raise explain_system(error, path) from error

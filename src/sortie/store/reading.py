@@ -1,0 +1,138 @@
+"""What people and tools ask the store: history, events, totals, which issue is meant. Never changes anything.
+
+Every function takes a connection from `connect_readonly` or the one `Store.read` hands over.
+"""
+
+from __future__ import annotations
+
+from sqlite3 import Connection
+from typing import Any
+
+from msgspec import Struct
+
+from ..core import events as ev
+
+_LIVE_FIRST = ("issues", "claims", "retries", "parked", "run_history")
+
+
+class Tokens(Struct, frozen=True):
+    input: int
+    output: int
+    cache_read: int
+    total: int
+
+
+class HistoryRow(Struct, frozen=True, kw_only=True):
+    """One finished run, in the form `sortie history --json` prints it."""
+
+    issue_id: str
+    identifier: str
+    attempt: int
+    agent: str
+    workspace: str
+    started_at: str
+    completed_at: str
+    status: ev.RunStatus
+    error: str | None
+    turns: int
+    soft_stop: str
+    reason: str
+    session_id: str
+    tokens: Tokens
+    cost_usd: float
+
+
+class LoggedEvent(Struct, frozen=True):
+    seq: int
+    event: ev.AnyEvent
+
+
+class Totals(Struct, frozen=True, kw_only=True):
+    """All finished runs together; `runs` counts them by status."""
+
+    runs: dict[str, int]
+    turns: int
+    seconds: float
+    tokens: Tokens
+    cost_usd: float
+
+
+def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> list[HistoryRow]:
+    """The last finished runs, newest first, of one issue or of all."""
+    where, parameters = ("WHERE issue_id = ?", (issue_id,)) if issue_id is not None else ("", ())
+    found = db.execute(
+        f"""SELECT issue_id, identifier, attempt, agent_adapter AS agent, workspace, started_at, completed_at,
+                   status, error, turns, soft_stop, reason, session_id,
+                   input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd
+            FROM run_history {where} ORDER BY id DESC LIMIT ?""",
+        (*parameters, limit),
+    )
+    names = [column[0] for column in found.description]
+    return [_history_row(dict(zip(names, row, strict=True))) for row in found]
+
+
+def events(
+    db: Connection,
+    *,
+    issue_id: str | None = None,
+    run_id: str | None = None,
+    after_seq: int = 0,
+    limit: int = 1000,
+) -> list[LoggedEvent]:
+    """The next events after `after_seq`, oldest first; ask again from the last one's number for more."""
+    return _select_events(db, issue_id, run_id, after_seq, "ASC", limit)
+
+
+def last_events(
+    db: Connection, *, issue_id: str | None = None, run_id: str | None = None, limit: int = 100
+) -> list[LoggedEvent]:
+    """The newest events, the oldest of them first."""
+    return _select_events(db, issue_id, run_id, 0, "DESC", limit)[::-1]
+
+
+def find_issue(db: Connection, text: str) -> str | None:
+    """The issue a person means by an id or an identifier: ids win, then what is alive, then the newest."""
+    for column in ("issue_id", "identifier"):
+        for table in _LIVE_FIRST:
+            row = db.execute(
+                f"SELECT issue_id FROM {table} WHERE {column} = ? ORDER BY rowid DESC LIMIT 1", (text,)
+            ).fetchone()
+            if row:
+                return str(row[0])
+    return None
+
+
+def totals(db: Connection) -> Totals:
+    rows = db.execute(
+        """SELECT status, count(*), sum(turns),
+                  sum((julianday(completed_at) - julianday(started_at)) * 86400.0), sum(cost_usd),
+                  sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(total_tokens)
+           FROM run_history GROUP BY status ORDER BY status"""
+    ).fetchall()
+    return Totals(
+        runs={row[0]: row[1] for row in rows},
+        turns=sum(row[2] for row in rows),
+        seconds=round(sum(row[3] for row in rows), 3),
+        tokens=Tokens(*(sum(row[column] for row in rows) for column in range(5, 9))),
+        cost_usd=sum(row[4] for row in rows),
+    )
+
+
+def _history_row(fields: dict[str, Any]) -> HistoryRow:
+    tokens = Tokens(*(fields.pop(f"{name}_tokens") for name in Tokens.__struct_fields__))
+    return HistoryRow(**fields, tokens=tokens)
+
+
+def _select_events(
+    db: Connection, issue_id: str | None, run_id: str | None, after_seq: int, order: str, limit: int
+) -> list[LoggedEvent]:
+    wanted: dict[str, str | int] = {"seq > ?": after_seq}
+    if issue_id is not None:
+        wanted["issue_id = ?"] = issue_id
+    if run_id is not None:
+        wanted["run_id = ?"] = run_id
+    rows = db.execute(
+        f"SELECT seq, data FROM events WHERE {' AND '.join(wanted)} ORDER BY seq {order} LIMIT ?",
+        (*wanted.values(), limit),
+    )
+    return [LoggedEvent(seq, ev.decode(data)) for seq, data in rows]

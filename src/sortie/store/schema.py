@@ -1,0 +1,164 @@
+"""The tables, as numbered steps that are never edited once released: a change is a further step at the end.
+
+`events` is the truth and only grows; every other table is a projection of it that answers one question fast.
+"""
+
+from __future__ import annotations
+
+# Written into the file's header, so that another program's database is never taken for ours.
+APPLICATION_ID = 0x536F7274
+
+_FIRST = """
+CREATE TABLE schema_migrations (
+    version INTEGER PRIMARY KEY,
+    applied_at TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+INSERT INTO meta VALUES ('store_id', lower(hex(randomblob(16))));
+
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    kind TEXT NOT NULL,
+    issue_id TEXT,
+    run_id TEXT,
+    data TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_of_issue ON events (issue_id, seq) WHERE issue_id IS NOT NULL;
+CREATE INDEX events_of_run ON events (run_id, seq) WHERE run_id IS NOT NULL;
+CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER events_are_never_removed BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+
+-- What the tracker showed last, and why the issue did not start.
+CREATE TABLE issues (
+    issue_id TEXT PRIMARY KEY,
+    identifier TEXT NOT NULL,
+    data TEXT NOT NULL,
+    skip_rule TEXT NOT NULL DEFAULT '',
+    skip_detail TEXT NOT NULL DEFAULT ''
+) STRICT;
+
+-- Open runs. The key is the promise that an issue has at most one.
+CREATE TABLE claims (
+    issue_id TEXT PRIMARY KEY CHECK (issue_id <> ''),
+    run_id TEXT NOT NULL UNIQUE CHECK (run_id <> ''),
+    identifier TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    cause TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    workspace TEXT NOT NULL DEFAULT '',
+    claimed_at REAL NOT NULL,
+    pid INTEGER,
+    start_ticks INTEGER,
+    boot_id TEXT,
+    turn INTEGER NOT NULL DEFAULT 0,
+    turn_done INTEGER NOT NULL DEFAULT 0 CHECK (turn_done IN (0, 1)),
+    stop_cause TEXT NOT NULL DEFAULT '',
+    stop_detail TEXT NOT NULL DEFAULT '',
+    ending TEXT
+) STRICT;
+
+-- Finished runs; agents read it through the history tool, people through `sortie history`.
+CREATE TABLE run_history (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL UNIQUE,
+    issue_id TEXT NOT NULL,
+    identifier TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    agent_adapter TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    completed_at TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('succeeded', 'failed', 'timed_out', 'stalled', 'cancelled')),
+    error TEXT,
+    turns INTEGER NOT NULL,
+    soft_stop TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    total_tokens INTEGER NOT NULL,
+    cost_usd REAL NOT NULL
+) STRICT;
+CREATE INDEX run_history_of_issue ON run_history (issue_id, id);
+CREATE INDEX run_history_of_identifier ON run_history (identifier, id);
+
+CREATE TABLE retries (
+    issue_id TEXT PRIMARY KEY,
+    identifier TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    due_at REAL NOT NULL,
+    error TEXT NOT NULL,
+    session_id TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE parked (
+    issue_id TEXT PRIMARY KEY,
+    identifier TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    since REAL NOT NULL
+) STRICT;
+
+CREATE TABLE budget (
+    scope TEXT NOT NULL CHECK (scope IN ('issue', 'day')),
+    key TEXT NOT NULL,
+    sessions INTEGER NOT NULL CHECK (sessions >= 0),
+    turns INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    usd REAL NOT NULL,
+    PRIMARY KEY (scope, key)
+) STRICT;
+
+CREATE TABLE pauses (
+    provider TEXT PRIMARY KEY,
+    until REAL NOT NULL,
+    detail TEXT NOT NULL
+) STRICT;
+
+-- Tracker writes that are planned and not known to have happened.
+CREATE TABLE effects (
+    effect_id TEXT PRIMARY KEY,
+    issue_id TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    argument TEXT NOT NULL,
+    planned_at REAL NOT NULL
+) STRICT;
+
+CREATE TABLE workspaces (
+    key TEXT PRIMARY KEY,
+    issue_id TEXT NOT NULL,
+    identifier TEXT NOT NULL,
+    path TEXT NOT NULL,
+    created_at REAL NOT NULL
+) STRICT;
+
+-- What people asked for from other processes; the orchestrator answers in the same row.
+CREATE TABLE commands (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at REAL NOT NULL,
+    verb TEXT NOT NULL,
+    issue TEXT NOT NULL,
+    done_at REAL,
+    outcome TEXT NOT NULL DEFAULT '',
+    ok INTEGER CHECK (ok IN (0, 1))
+) STRICT;
+CREATE INDEX commands_waiting ON commands (id) WHERE done_at IS NULL;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
