@@ -1,0 +1,1 @@
+"""WORKFLOW.md: load it, check it, render its prompt, notice its changes."""

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sortie.errors import ConfigurationError
+from sortie.workflow.watch import Broken, Changed, FileWatch, Reloader, Unchanged
+
+from .sample import ISSUE, KINDS, PROMPT, SETTINGS, write
+
+LONG_AGO = (1_600_000_000, 1_600_000_000)
+
+
+def settled(path, text="a"):
+    """Written so long ago that its time stamps can be trusted."""
+    path.write_text(text)
+    os.utime(path, LONG_AGO)
+    return path
+
+
+def reloader(folder, **environ):
+    return Reloader(write(folder), environ=environ, kinds=KINDS)
+
+
+def test_files_that_stay_the_same_are_not_reported(tmp_path):
+    watch = FileWatch([settled(tmp_path / "a"), tmp_path / "missing"])
+    assert watch.changed() == set()
+    assert watch.changed() == set()
+
+
+def test_written_replaced_created_and_removed_files_are_reported(tmp_path):
+    written, replaced, created, removed, same = (tmp_path / name for name in "wrcds")
+    for path in (written, replaced, removed, same):
+        settled(path)
+    watch = FileWatch([written, replaced, created, removed, same])
+    settled(written, "ab")
+    os.replace(settled(tmp_path / "new"), replaced)
+    settled(created)
+    removed.unlink()
+    assert watch.changed() == {written, replaced, created, removed}
+    assert watch.changed() == set()
+
+
+def test_a_file_changed_a_moment_ago_is_reported_once_more_because_a_second_change_may_look_the_same(tmp_path):
+    path = settled(tmp_path / "a")
+    written_at = path.stat().st_mtime_ns
+    times = iter([written_at + 1_000_000, written_at + 90_000_000, written_at + 90_000_000])
+    watch = FileWatch([path], clock=lambda: next(times))
+    assert watch.changed() == {path}
+    assert watch.changed() == set()
+
+
+def test_a_time_stamp_in_the_future_is_not_taken_for_a_moment_ago(tmp_path):
+    path = settled(tmp_path / "a")
+    watch = FileWatch([path], clock=lambda: 0)
+    assert watch.changed() == set()
+
+
+def test_a_file_behind_a_link_that_is_switched_is_reported(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(settled(tmp_path / "a"))
+    watch = FileWatch([link])
+    (tmp_path / "next").symlink_to(settled(tmp_path / "b"))
+    os.replace(tmp_path / "next", link)
+    assert watch.changed() == {link}
+
+
+def test_the_first_load_must_succeed(tmp_path):
+    with pytest.raises(ConfigurationError):
+        Reloader(tmp_path / "WORKFLOW.md", environ={})
+
+
+def test_nothing_happens_while_the_content_stays_the_same(tmp_path):
+    reload = reloader(tmp_path)
+    first = reload.current
+    write(tmp_path)
+    assert reload.refresh() == Unchanged()
+    assert reload.current is first
+
+
+def test_a_changed_workflow_takes_effect(tmp_path):
+    reload = reloader(tmp_path)
+    write(tmp_path, SETTINGS + "  max_turns: 3\n", "New prompt")
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.workflow is reload.current
+    assert result.needs_restart == ()
+    assert reload.current.config.agent.max_turns == 3
+    assert reload.current.template.render(ISSUE, attempt=0, turn=1, max_turns=3) == "New prompt"
+    assert reload.refresh() == Unchanged()
+
+
+def test_a_broken_workflow_is_reported_once_and_the_last_good_one_stays(tmp_path):
+    reload = reloader(tmp_path)
+    good = reload.current
+    path = write(tmp_path, SETTINGS + "  max_turns: 0\n")
+    result = reload.refresh()
+    assert isinstance(result, Broken)
+    assert "agent.max_turns" in result.problems[0]
+    assert reload.current is good
+    os.utime(path, LONG_AGO)
+    assert reload.refresh() == Unchanged()
+    write(tmp_path, SETTINGS + "  max_turns: -1\n")
+    assert isinstance(reload.refresh(), Broken)
+
+
+def test_a_repaired_workflow_is_reported_even_if_it_is_the_old_one(tmp_path):
+    reload = reloader(tmp_path)
+    write(tmp_path, "x")
+    assert isinstance(reload.refresh(), Broken)
+    write(tmp_path)
+    assert isinstance(reload.refresh(), Changed)
+
+
+def test_a_workflow_that_disappears_is_reported_once(tmp_path):
+    reload = reloader(tmp_path)
+    path = tmp_path / "WORKFLOW.md"
+    path.unlink()
+    assert reload.refresh() == Broken((f"{path}: there is no such file",))
+    assert reload.refresh() == Unchanged()
+    path.touch()
+    assert isinstance(reload.refresh(), Broken)
+
+
+def test_what_needs_a_restart_is_named_until_it_is_as_it_was_at_the_start(tmp_path):
+    reload = reloader(tmp_path)
+    write(tmp_path, SETTINGS.replace("kind: file", "kind: github") + "db_path: other.db\n")
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.needs_restart == ("db_path", "tracker.kind")
+    write(tmp_path, SETTINGS + "db_path: other.db\n", PROMPT + "more")
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.needs_restart == ("db_path",)
+    write(tmp_path)
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.needs_restart == ()
+
+
+@pytest.mark.parametrize("by_variable", [True, False])
+def test_a_changed_env_file_takes_effect(tmp_path, by_variable):
+    env_file = tmp_path / "my.env"
+    env_file.write_text("SORTIE_AGENT_MAX_TURNS=3\n")
+    path = write(tmp_path)
+    if by_variable:
+        reload = Reloader(path, environ={"SORTIE_ENV_FILE": str(env_file)})
+    else:
+        reload = Reloader(path, environ={}, env_file=env_file)
+    env_file.write_text("SORTIE_AGENT_MAX_TURNS=4\n")
+    assert isinstance(reload.refresh(), Changed)
+    assert reload.current.config.agent.max_turns == 4
