@@ -1,0 +1,147 @@
+"""Issues in one JSON file, shared with people, editors and other programs: nobody's edit is lost, ours included.
+
+An unchanged file costs one stat, and gives the same `Candidates` object again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time_ns
+from uuid import uuid4
+
+from msgspec import Struct
+
+from ..core.model import Issue
+from ..errors import TrackerError
+from .exchange import Version, identity_of, read
+from .file_disk import in_thread, sentence
+from .file_edits import NewComment, Transition
+from .file_records import Snapshot, parse
+from .file_writer import FileWriter
+from .port import Candidates, TrackerSettings
+
+DEFAULT_PATH = "issues.json"
+
+# The clock of a file system ticks: a file that changed this recently may change again under the same times.
+CLOCK_TICK_NS = 20_000_000
+
+
+class _Loaded(Struct, frozen=True):
+    """What was read last; `key` is what a stat must show for it to be still true."""
+
+    key: tuple[int, ...]
+    digest: int
+    snapshot: Snapshot
+
+
+class FileTracker:
+    def __init__(self, path: Path, active_states: Collection[str], terminal_states: Collection[str]) -> None:
+        self._path = path
+        self._active = frozenset(state.lower() for state in active_states)
+        self._terminal = frozenset(state.lower() for state in terminal_states)
+        self._loaded: _Loaded | None = None
+        self._writer = FileWriter(path)
+
+    @classmethod
+    def from_settings(cls, settings: TrackerSettings) -> FileTracker:
+        path = Path(settings.options.get("path", DEFAULT_PATH)).expanduser()
+        return cls(settings.base / path, settings.active_states, settings.terminal_states)
+
+    @classmethod
+    def check(cls, settings: TrackerSettings) -> list[tuple[str, str]]:
+        problems = [
+            (f"file.{key}", f"`{key}` is not an option of the file tracker; its only option is `path`.")
+            for key in settings.options
+            if key != "path"
+        ]
+        path = settings.options.get("path", DEFAULT_PATH)
+        if not isinstance(path, str) or not path.strip():
+            problems.append(("file.path", "`path` must be the name of a JSON file, such as `issues.json`."))
+        return problems
+
+    async def fetch_candidates(self) -> Candidates:
+        return (await self._load()).candidates
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        snapshot = await self._load()
+        if issue_id in snapshot.issues:
+            return snapshot.issues[issue_id]
+        if issue_id in snapshot.unusable:
+            raise TrackerError(TrackerError.PAYLOAD, snapshot.unusable[issue_id])
+        raise TrackerError(TrackerError.NOT_FOUND, f'{self._path} has no issue with the id "{issue_id}".')
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
+        states = (await self._load()).states
+        return {issue_id: states[issue_id] for issue_id in issue_ids if issue_id in states}
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        if not state.strip():
+            raise TrackerError(
+                TrackerError.PAYLOAD,
+                f'Issue "{issue_id}" cannot move to an empty state.',
+                fix="Name the state.",
+            )
+        await self._writer.write(Transition(issue_id, _stamp(), _encodable(state)))
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        await self._writer.write(NewComment(issue_id, _stamp(), f"sortie-{uuid4().hex}", _encodable(body)))
+
+    def watched_files(self) -> tuple[Path, ...]:
+        return (self._path,)
+
+    async def aclose(self) -> None:
+        """Nothing is held open between calls."""
+
+    async def _load(self) -> Snapshot:
+        snapshot = await self._newest()
+        if await self._writer.mend(snapshot.issues):
+            snapshot = await self._newest()
+        return snapshot
+
+    async def _newest(self) -> Snapshot:
+        try:
+            key = _cache_key(self._path.stat())
+        except OSError as error:
+            raise sentence(self._path, error) from error
+        if self._loaded is None or self._loaded.key != key:
+            self._loaded = await in_thread(self._path, self._read)
+        return self._loaded.snapshot
+
+    def _read(self) -> _Loaded:
+        version = read(self._path)
+        try:
+            return self._parse(version)
+        except TrackerError:
+            # An editor may have been in the middle of writing; if so, the file has changed by now.
+            if identity_of(self._path.stat()) == version.identity:
+                raise
+            return self._parse(read(self._path))
+
+    def _parse(self, version: Version) -> _Loaded:
+        may_change_unseen = time_ns() - version.status.st_mtime_ns < CLOCK_TICK_NS
+        key = () if may_change_unseen else _cache_key(version.status)
+        digest = hash(version.raw)
+        if self._loaded is not None and self._loaded.digest == digest:
+            return _Loaded(key, digest, self._loaded.snapshot)
+        return _Loaded(key, digest, parse(version.raw, str(self._path), self._is_active))
+
+    def _is_active(self, state: str) -> bool:
+        """As the policy has it: with no active states configured, all but terminal ones are active."""
+        name = state.lower()
+        return name not in self._terminal and (not self._active or name in self._active)
+
+
+def _cache_key(status: os.stat_result) -> tuple[int, ...]:
+    return (*identity_of(status), status.st_ctime_ns)
+
+
+def _stamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _encodable(text: str) -> str:
+    """Output of agents can hold half characters, which JSON files cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
