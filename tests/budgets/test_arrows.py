@@ -1,0 +1,151 @@
+"""Which part may import which: every arrow points one way, and the pure parts touch nothing outside."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "sortie"
+
+ALLOWED: dict[str, set[str]] = {
+    "core": set(),
+    "protocol": set(),
+    "errors": set(),
+    "plugins": {"errors"},
+    "process": {"errors"},
+    "store": {"core", "errors"},
+    "workflow": {"core", "errors"},
+    "trackers": {"core", "errors", "plugins"},
+    "agents": {"core", "process", "errors", "plugins", "protocol"},
+    "workspace": {"core", "process", "protocol", "errors"},
+    "hosts": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors"},
+}
+ALLOWED["engine"] = {*ALLOWED}
+ALLOWED["cli"] = {*ALLOWED}
+ALLOWED["__main__"] = {"cli"}
+# The package itself re-exports on first use, from anywhere.
+ALLOWED["__init__"] = {*ALLOWED}
+
+# The parts that may use nothing from other packages, or only what is named.
+THIRD_PARTY = {"protocol": set(), "errors": set(), "core": {"msgspec"}}
+
+# Clocks, chance and the outside world: with any of these `decide` could not be replayed.
+IMPURE = {
+    "asyncio", "fcntl", "glob", "io", "logging", "os", "pathlib", "random", "secrets", "select", "shutil",
+    "signal", "socket", "sqlite3", "subprocess", "sys", "tempfile", "threading", "time", "urllib", "uuid",
+}  # fmt: skip
+
+
+def part_of(path: Path, source: Path) -> str:
+    first = path.relative_to(source).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports_in(path: Path, source: Path) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of everything a file imports, in functions and for type checking too."""
+    package = [source.name, *path.relative_to(source).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*parents, *([node.module] if node.module else [])])
+            for alias in node.names:
+                yield node.lineno, f"{module}.{alias.name}"
+
+
+def problem_with(part: str, name: str, source: Path) -> str:
+    """What is wrong with this import in this part, or an empty string."""
+    top, *inner = name.split(".")
+    if top == source.name:
+        return problem_inside(part, inner[0] if inner else "__init__", source)
+    if top not in sys.stdlib_module_names and part in THIRD_PARTY and top not in THIRD_PARTY[part]:
+        return f"{part} -> {top}: {part} does not use this package"
+    if part == "core" and top in IMPURE:
+        return f"core -> {top}: the core has no clock, no chance and no outside world"
+    return ""
+
+
+def problem_inside(part: str, target: str, source: Path) -> str:
+    if target in {part, "__version__"}:
+        return ""
+    is_part = (source / target).is_dir() or (source / f"{target}.py").is_file()
+    if target == "__init__" or not is_part:
+        # A name re-exported by the package: a way around every other rule here.
+        return "" if part in {"__init__", "cli"} else f"{part} -> sortie.{target}: import it from its own module"
+    return "" if target in ALLOWED[part] else f"{part} -> {target}"
+
+
+def wrong_arrows(source: Path) -> list[str]:
+    wrong = []
+    for path in sorted(source.rglob("*.py")):
+        part = part_of(path, source)
+        where = path.relative_to(source.parent)
+        if part not in ALLOWED:
+            wrong.append(f"{where}:1: {part} is a new part: say in ALLOWED what it may import")
+            continue
+        for line, name in imports_in(path, source):
+            if problem := problem_with(part, name, source):
+                wrong.append(f"{where}:{line}: {problem}")
+    return wrong
+
+
+def test_every_arrow_points_the_right_way():
+    assert wrong_arrows(SOURCE) == []
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A small copy of the real layout, without a wrong arrow."""
+    source = tmp_path / "sortie"
+    for part in ("core", "protocol", "trackers", "engine", "cli"):
+        (source / part).mkdir(parents=True)
+        (source / part / "__init__.py").touch()
+    (source / "__init__.py").write_text('__version__ = "1"\ndef f():\n    from .engine import Orchestrator\n')
+    (source / "errors.py").write_text("from collections.abc import Sequence\n")
+    (source / "core" / "model.py").write_text("import hashlib\nfrom msgspec import Struct\n")
+    (source / "trackers" / "file.py").write_text(
+        "import anyio\nfrom ..core.model import Issue\nfrom . import port\n"
+    )
+    (source / "engine" / "run.py").write_text("from .. import __version__\nfrom ..trackers import file\n")
+    (source / "cli" / "main.py").write_text("import sortie\nfrom sortie import Orchestrator\n")
+    return source
+
+
+def test_a_tree_without_wrong_arrows_passes(tree):
+    assert wrong_arrows(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "arrow"),
+    [
+        ("core/model.py", "from ..errors import SortieError", "core -> errors"),
+        ("core/model.py", "from .. import errors", "core -> errors"),
+        ("core/model.py", "import sortie.engine.run", "core -> engine"),
+        ("core/model.py", "from time import time", "core -> time"),
+        ("core/model.py", "import os.path", "core -> os"),
+        ("core/model.py", "import yaml", "core -> yaml"),
+        ("core/model.py", "from sortie import Orchestrator", "core -> sortie.Orchestrator"),
+        ("core/model.py", "def f():\n    from ..engine import run", "core -> engine"),
+        ("protocol/status.py", "import msgspec", "protocol -> msgspec"),
+        ("protocol/status.py", "from ..core.model import Issue", "protocol -> core"),
+        ("errors.py", "from .core import model", "errors -> core"),
+        ("trackers/file.py", "from ..engine.run import Run", "trackers -> engine"),
+        ("trackers/github/client.py", "from ...engine.run import Run", "trackers -> engine"),
+        ("engine/run.py", "from ..cli.main import main", "engine -> cli"),
+        ("webb/app.py", "import os", "webb is a new part"),
+    ],
+)
+def test_a_planted_wrong_arrow_is_named_with_file_and_line(tree, file, line, arrow):
+    path = tree / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    present = path.read_text() if path.exists() else ""
+    path.write_text(present + line + "\n")
+    number = 1 if arrow.endswith("part") else len((present + line).splitlines())
+    (found,) = wrong_arrows(tree)
+    assert found.startswith(f"sortie/{file}:{number}: {arrow}")
