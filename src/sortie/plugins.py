@@ -38,9 +38,9 @@ def _resolve(group: str, kind: str, target: str) -> Any:
     module, _, name = target.partition(":")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # importing somebody's package can fail in any way
         raise ConfigurationError(
-            f'The {_noun(group)} of kind "{kind}" cannot be loaded from {target}: {error}.',
+            f'The {_noun(group)} of kind "{kind}" cannot be loaded from {target}: {type(error).__name__}: {error}.',
             fix="Install or repair the package that provides it.",
         ) from error
 

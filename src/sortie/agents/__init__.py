@@ -1,0 +1,1 @@
+"""What does the work: one Protocol, one module for each kind of agent."""

@@ -1,0 +1,175 @@
+"""An agent without a process that plays a script: for trying out a workflow, and for tests of the engine.
+
+agent: {kind: mock}
+mock:
+  turns:                      # one entry for each turn of an issue, over all its runs; the last one repeats
+    - {lines: [looking], input_tokens: 100, output_tokens: 50}
+    - {outcome: failed, reason: no network}
+    - {status: needs-human-review, reason: please look}
+  by_issue:
+    DEMO-3: [{outcome: hang}]
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import anyio
+import msgspec
+from msgspec import Meta, Struct
+
+from ..core.model import Usage
+from ..errors import AgentError
+from .port import AgentSettings, Reporter, Said, SessionOpened, SessionOrder, Used
+
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0)]
+
+
+class MockTurn(Struct, frozen=True, kw_only=True):
+    outcome: Literal["completed", "failed", "auth", "rate_limited", "hang"] = "completed"
+    status: Literal["", "blocked", "needs-human-review"] = ""
+    reason: str = ""
+    delay_ms: Count = 0
+    lines: tuple[str, ...] = ()
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cost_usd: Amount = 0.0
+    reset_seconds: Amount = 60.0
+
+
+Script = tuple[MockTurn, ...]
+Problems = list[tuple[str, str]]
+
+DEFAULT_SCRIPT: Script = (
+    MockTurn(
+        lines=("Reading the issue.", "Making the change.", "Running the tests: all pass."),
+        input_tokens=100,
+        output_tokens=50,
+        status="needs-human-review",
+        reason="The change is ready to be looked at.",
+    ),
+)
+
+
+class MockAgent:
+    def __init__(self, script: Script, by_issue: Mapping[str, Script]) -> None:
+        self._script = script
+        self._by_issue = by_issue
+        self._played: Counter[str] = Counter()
+
+    @classmethod
+    def from_settings(cls, settings: AgentSettings) -> MockAgent:
+        options = settings.options
+        by_issue = {name: _script(turns) for name, turns in options.get("by_issue", {}).items()}
+        return cls(_script(options["turns"]) if "turns" in options else DEFAULT_SCRIPT, by_issue)
+
+    @classmethod
+    def check(cls, settings: AgentSettings) -> Problems:
+        problems: Problems = []
+        for key, value in settings.options.items():
+            if key == "turns":
+                _check_script("mock.turns", value, problems)
+            elif key != "by_issue":
+                problems.append((f"mock.{key}", "The mock agent knows only `turns` and `by_issue`."))
+            elif not isinstance(value, Mapping):
+                problems.append(("mock.by_issue", "Give a mapping of issue identifiers to lists of turns."))
+            else:
+                for name, turns in value.items():
+                    _check_script(f"mock.by_issue.{name}", turns, problems)
+        return problems
+
+    async def open(self, order: SessionOrder, reporter: Reporter) -> MockSession:
+        reporter.report(SessionOpened(order.resume or order.run_id))
+        return MockSession(self, order, reporter)
+
+    def next_turn(self, order: SessionOrder) -> MockTurn:
+        script = self._by_issue.get(order.identifier, self._script)
+        place = min(self._played[order.issue_id], len(script) - 1)
+        self._played[order.issue_id] += 1
+        return script[place]
+
+
+class MockSession:
+    def __init__(self, agent: MockAgent, order: SessionOrder, reporter: Reporter) -> None:
+        self._agent = agent
+        self._order = order
+        self._reporter = reporter
+
+    async def turn(self, prompt: str, number: int) -> None:  # noqa: ARG002 - the script knows what it does
+        turn = self._agent.next_turn(self._order)
+        for line in turn.lines:
+            self._reporter.report(Said(line))
+        await anyio.sleep(turn.delay_ms / 1000)
+        usage = Usage(turn.input_tokens, turn.output_tokens, turn.cache_read_tokens, turn.cost_usd)
+        if usage != Usage():
+            self._reporter.report(Used(usage))
+        if turn.status:
+            _write_status(self._order.workspace_fd, turn.status, turn.reason)
+        await _conclude(turn)
+
+    async def close(self) -> None:
+        """There is nothing to end."""
+
+
+async def _conclude(turn: MockTurn) -> None:
+    match turn.outcome:
+        case "completed":
+            return
+        case "failed":
+            raise AgentError(AgentError.TURN_FAILED, turn.reason or "The script says that this turn fails.")
+        case "auth":
+            raise AgentError(AgentError.AUTH, turn.reason or "The agent is not logged in.")
+        case "rate_limited":
+            until = time.time() + turn.reset_seconds
+            raise AgentError(AgentError.RATE_LIMITED, turn.reason or "The limit is reached.", until=until)
+        case "hang":
+            await anyio.sleep_forever()
+
+
+def _write_status(workspace_fd: int, token: str, reason: str) -> None:
+    """What an agent does with `mkdir -p .sortie` and `echo`, but never through a link."""
+    try:
+        os.mkdir(".sortie", dir_fd=workspace_fd)
+    except FileExistsError:
+        pass  # made by an earlier turn or by the orchestrator
+    folder = os.open(".sortie", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=workspace_fd)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open("status", flags, 0o644, dir_fd=folder), "w", encoding="utf-8") as file:
+            file.write(f"{token}\n" + (f"reason: {reason}\n" if reason else ""))
+    finally:
+        os.close(folder)
+
+
+def _script(turns: Any) -> Script:
+    return msgspec.convert(turns, Script)
+
+
+def _check_script(path: str, turns: Any, problems: Problems) -> None:
+    if not isinstance(turns, list) or not turns:
+        problems.append((path, "Give a list of at least one turn."))
+        return
+    for number, turn in enumerate(turns):
+        if not isinstance(turn, Mapping):
+            problems.append((f"{path}[{number}]", "Give a mapping such as {outcome: completed}."))
+            continue
+        for key, value in turn.items():
+            if problem := _check_value(key, value):
+                problems.append((f"{path}[{number}].{key}", problem))
+
+
+def _check_value(key: Any, value: Any) -> str:
+    types: dict[Any, Any] = {field.name: field.type for field in msgspec.structs.fields(MockTurn)}
+    if key not in types:
+        return f"A turn has no such key; it knows {', '.join(types)}."
+    try:
+        msgspec.convert(value, types[key])
+    except msgspec.ValidationError as error:
+        return f"{error}."
+    return ""

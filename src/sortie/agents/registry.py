@@ -1,0 +1,23 @@
+"""Which agent kinds there are, and the class behind each. Nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ..plugins import load_plugin, plugin_kinds
+from .port import Agent
+
+GROUP = "sortie.agents"
+BUILT_IN = {
+    "command": "sortie.agents.command:CommandAgent",
+    "mock": "sortie.agents.mock:MockAgent",
+}
+
+
+def kinds() -> tuple[str, ...]:
+    return plugin_kinds(GROUP, BUILT_IN)
+
+
+def load(kind: str) -> type[Agent]:
+    """The class of this kind; raises `ConfigurationError` where there is none, or where it cannot be imported."""
+    return cast("type[Agent]", load_plugin(GROUP, BUILT_IN, kind))

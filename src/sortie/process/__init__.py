@@ -1,0 +1,1 @@
+"""Child processes that cannot outlive us unnoticed: start, listen, end with everything they started."""

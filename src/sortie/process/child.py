@@ -1,0 +1,174 @@
+"""A child process in a session of its own, and the promise that `end` leaves nothing of it behind.
+
+The child is not reaped before `end`: until then its number, and with it the session it leads, cannot pass to a
+stranger, so whoever is found in that session is the child's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import anyio
+from anyio.lowlevel import RunVar
+from msgspec import Struct
+
+from .census import census
+from .identity import Identity
+from .pipes import Input, Output
+from .spawn import Spawned, spawn
+from .sweep import end_all
+from .tree import Kin, Process, adopted, belongs_to, reap, snapshot
+
+log = logging.getLogger(__name__)
+
+# Leftovers of a process that has ended by itself are asked only briefly.
+_LEFTOVER_GRACE = 0.5
+_EXIT_NOTICE = 1.0
+
+_started: set[int] = set()
+_one_at_a_time: RunVar[anyio.Lock] = RunVar("sortie_one_spawn_at_a_time")
+
+
+class Exit(Struct, frozen=True):
+    """How a process ended. `code` and `signal` are both None only for one that the kernel could not kill."""
+
+    code: int | None
+    signal: int | None
+    ended_by_us: bool
+
+
+async def start(
+    argv: Sequence[str],
+    *,
+    cwd_fd: int,
+    env: Mapping[str, str],
+    run_id: str,
+    workspace: Path,
+    separate_stderr: bool = False,
+) -> Child:
+    """Start a program in the open directory `cwd_fd` with exactly this environment, and PWD.
+
+    `run_id` and the directory are how descendants that detached themselves are recognised. Whoever starts a
+    child calls its `end`, also when it ended by itself.
+    """
+    if (lock := _one_at_a_time.get(None)) is None:
+        lock = anyio.Lock()
+        _one_at_a_time.set(lock)
+    directory = Path(f"/proc/self/fd/{cwd_fd}").readlink()
+    # A spawn holds the loop for about a millisecond; the lock gives others a turn between two of them.
+    async with lock:
+        spawned = spawn(argv, cwd_fd=cwd_fd, env={**env, "PWD": str(workspace)}, separate_stderr=separate_stderr)
+        return Child(spawned, run_id, directory)
+
+
+def reap_adopted() -> None:
+    """Remove the zombies that agents at work have left to us. Each `end` does this too."""
+    reap(adopted(snapshot(), _started))
+
+
+class Child:
+    """A process that `start` started, with everything that it starts in turn."""
+
+    def __init__(self, spawned: Spawned, run_id: str, directory: Path) -> None:
+        _started.add(spawned.identity.pid)
+        self.identity: Identity = spawned.identity
+        self._popen = spawned.popen
+        self._run_id = run_id
+        self._directory = directory
+        self._stdin = Input(spawned.stdin)
+        self._stdout = Output(spawned.stdout)
+        self._stderr = None if spawned.stderr is None else Output(spawned.stderr)
+        self._kin = Kin()
+        self._exited = anyio.Event()
+        self._exit = Exit(None, None, ended_by_us=True)
+        self._ended_by_us = False
+        self._ending = anyio.Lock()
+        self._closed = False
+        self._pidfd = spawned.pidfd
+        asyncio.get_running_loop().add_reader(self._pidfd, self._notice_exit)
+
+    @property
+    def pid(self) -> int:
+        return self.identity.pid
+
+    async def send(self, data: bytes) -> None:
+        """Write to its standard input; a reader that went away is no error."""
+        await self._stdin.send(data)
+
+    async def feed(self, data: bytes) -> None:
+        """Write to its standard input and close that."""
+        await self._stdin.send(data)
+        self._stdin.close()
+
+    def lines(self) -> AsyncIterator[bytes]:
+        return self._stdout.lines()
+
+    def error_lines(self) -> AsyncIterator[bytes]:
+        assert self._stderr is not None, "standard error goes to standard output"
+        return self._stderr.lines()
+
+    async def wait(self) -> Exit:
+        """Until the process itself has ended; its descendants may go on."""
+        await self._exited.wait()
+        return self._exit
+
+    async def end(self, grace: float = 5.0) -> Exit:
+        """End it with all its descendants, `grace` seconds after asking by force, and give back its resources.
+
+        May be called again at any time. When cancelled it has ended nothing for certain; callers shield it.
+        """
+        async with self._ending:
+            if not self._closed:
+                self._notice_exit()
+                if not self._exited.is_set():
+                    self._ended_by_us = True
+                patience = grace if self._ended_by_us else min(grace, _LEFTOVER_GRACE)
+                survivors = await end_all(self._living, patience)
+                if survivors:
+                    log.warning("processes that cannot be ended: %s", ", ".join(str(p.pid) for p in survivors))
+                with anyio.move_on_after(_EXIT_NOTICE):
+                    await self._exited.wait()
+                self._close()
+        return self._exit
+
+    async def _living(self) -> list[Process]:
+        table = await census()
+        orphans = adopted(table, _started)
+        ours = [p for p in orphans if not p.ended and belongs_to(p, self._run_id, self._directory)]
+        living = self._kin.living(table, [table[self.pid], *ours])
+        reap(orphans)
+        return living
+
+    def _notice_exit(self) -> None:
+        """Learn how it ended, if it has, and leave it unreaped."""
+        result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if result is None or self._exited.is_set():
+            return
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        by_itself = result.si_code == os.CLD_EXITED
+        self._exit = Exit(
+            code=result.si_status if by_itself else None,
+            signal=None if by_itself else result.si_status,
+            ended_by_us=self._ended_by_us,
+        )
+        for pipe in self._pipes():
+            pipe.process_gone()
+        self._exited.set()
+
+    def _close(self) -> None:
+        self._closed = True
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        for pipe in self._pipes():
+            pipe.close()
+        self._exited.set()
+        if self._popen.poll() is not None:
+            _started.discard(self.pid)
+
+    def _pipes(self) -> list[Input | Output]:
+        pipes = (self._stdin, self._stdout, self._stderr)
+        return [pipe for pipe in pipes if pipe is not None]

@@ -1,0 +1,113 @@
+"""Ending processes that belong to us: politely, then by force, again and again until none is left.
+
+A signal goes only to a process whose start time was compared while a pidfd held it, never to a bare number.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import ExitStack
+
+import anyio
+from msgspec import Struct
+
+from .census import census
+from .identity import RUN_MARK, STORE_MARK, Identity, boot_id, start_ticks
+from .tree import Kin, Process, Table, mark_of
+
+_FORCE_FOR = 5.0
+_FORCE_ROUND = 0.5
+
+
+class Ended(Struct, frozen=True):
+    """A process that had outlived its orchestrator; `run_id` is empty where it carried no mark."""
+
+    pid: int
+    run_id: str
+
+
+async def end_orphans(store_id: str, known: Collection[Identity], grace: float = 2.0) -> list[Ended]:
+    """End what an earlier orchestrator of this store left behind.
+
+    Orphans are found by the store's mark in their environment and by the recorded identities in `known`.
+    A number that now belongs to somebody else is left alone, and so are we and our ancestors.
+    """
+    kin = Kin()
+    ended: dict[int, Ended] = {}
+
+    async def living() -> list[Process]:
+        table = _without_our_line(await census())
+        found = kin.living(table, _orphans(table, store_id, known))
+        for process in found:
+            if process.pid not in ended:
+                ended[process.pid] = Ended(process.pid, mark_of(process.pid, RUN_MARK))
+        return found
+
+    survivors = await end_all(living, grace)
+    return [one for pid, one in ended.items() if pid not in {p.pid for p in survivors}]
+
+
+async def end_all(living: Callable[[], Awaitable[list[Process]]], grace: float) -> list[Process]:
+    """Ask for SIGTERM, after `grace` seconds force with SIGKILL, until `living` names nobody.
+
+    It is asked again after each round, because the dying start others. Returns who could not be ended,
+    which is only ever a process that the kernel will not kill or will not let us signal.
+    """
+    patience = anyio.current_time() + grace
+    give_up = patience + _FORCE_FOR
+    while (found := await living()) and anyio.current_time() < give_up:
+        polite = anyio.current_time() < patience
+        until = patience if polite else anyio.current_time() + _FORCE_ROUND
+        await _signal_and_wait(found, signal.SIGTERM if polite else signal.SIGKILL, until)
+    return found
+
+
+async def _signal_and_wait(processes: list[Process], number: signal.Signals, until: float) -> None:
+    with ExitStack() as stack, anyio.move_on_at(until):
+        handles = []
+        for process in processes:
+            if (handle := _hold(process)) is not None:
+                stack.callback(os.close, handle)
+                handles.append(handle)
+        for handle in handles:
+            _send(handle, number)
+        for handle in handles:
+            await anyio.wait_readable(handle)
+
+
+def _hold(process: Process) -> int | None:
+    """A pidfd of exactly this process, or None if it is gone."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    if start_ticks(process.pid) == process.start_ticks:
+        return handle
+    os.close(handle)
+    return None
+
+
+def _send(handle: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        pass  # it ended by itself, which is all we want
+    except PermissionError:
+        pass  # it changed its user; the caller hears of it as a survivor
+
+
+def _orphans(table: Table, store_id: str, known: Collection[Identity]) -> list[Process]:
+    recorded = {(i.pid, i.start_ticks) for i in known if i.boot_id == boot_id()}
+    return [
+        p for p in table.values() if (p.pid, p.start_ticks) in recorded or mark_of(p.pid, STORE_MARK) == store_id
+    ]
+
+
+def _without_our_line(table: Table) -> Table:
+    others = dict(table)
+    pid = os.getpid()
+    while pid in others:
+        pid = others.pop(pid).ppid
+    return others

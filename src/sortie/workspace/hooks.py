@@ -1,0 +1,81 @@
+"""A person's script run in a workspace, with a deadline, and nothing of it left running afterwards."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import anyio
+
+from ..errors import HookError, SortieError
+from ..process.child import Child, Exit, start
+
+_TAIL_CHARACTERS = 2048
+_END_GRACE = 2.0
+
+
+async def run_hook(
+    name: str,
+    script: str,
+    *,
+    workspace: Path,
+    workspace_fd: int,
+    env: Mapping[str, str],
+    run_id: str,
+    timeout: float,
+    on_line: Callable[[str], None],
+) -> None:
+    """Run `sh -c script` to its end; every line that it prints goes to `on_line`. Its standard input is empty."""
+    try:
+        child = await start(["sh", "-c", script], cwd_fd=workspace_fd, env=env, run_id=run_id, workspace=workspace)
+    except SortieError as error:
+        raise HookError(f"Hook {name} could not start: {error.message}", fix=error.fix) from error
+    tail = _Tail()
+
+    def hear(line: str) -> None:
+        tail.add(line)
+        on_line(line)
+
+    exit = None
+    try:
+        with anyio.move_on_after(timeout):
+            exit = await _listen(child, hear)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await child.end(_END_GRACE)
+    if exit is None:
+        raise HookError(
+            f"Hook {name} did not end within {timeout:g} s.",
+            output=tail.text,
+            fix="Make it quicker, or raise hooks.timeout_ms.",
+        )
+    if exit.code != 0:
+        raise HookError(f"Hook {name} failed: {_how(exit)}.", output=tail.text)
+
+
+async def _listen(child: Child, hear: Callable[[str], None]) -> Exit:
+    await child.feed(b"")
+    async for line in child.lines():
+        hear(line.decode("utf-8", "replace"))
+    return await child.wait()
+
+
+class _Tail:
+    """The end of a text of any length."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def add(self, line: str) -> None:
+        self._text = f"{self._text}\n{line[-_TAIL_CHARACTERS:]}"[-_TAIL_CHARACTERS:]
+
+    @property
+    def text(self) -> str:
+        return self._text.lstrip("\n")
+
+
+def _how(exit: Exit) -> str:
+    if exit.signal is None:
+        return f"exit code {exit.code}"
+    return f"ended by {signal.strsignal(exit.signal) or exit.signal}"

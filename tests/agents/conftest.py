@@ -1,0 +1,73 @@
+"""A session order for a workspace, and a reporter that remembers everything in order."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sortie.agents.port import AgentEvent, Said, SessionOpened, SessionOrder, Used
+from sortie.process.identity import RUN_MARK, STORE_MARK, Identity
+from sortie.process.platform import prepare
+
+
+@pytest.fixture(scope="session", autouse=True)
+def prepared():
+    prepare()
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.identities: list[Identity] = []
+        self.events: list[AgentEvent] = []
+
+    async def process_started(self, identity: Identity) -> None:
+        self.identities.append(identity)
+
+    def report(self, event: AgentEvent) -> None:
+        self.events.append(event)
+
+    @property
+    def said(self):
+        return [event.text for event in self.events if isinstance(event, Said)]
+
+    @property
+    def sessions(self):
+        return [event.session_id for event in self.events if isinstance(event, SessionOpened)]
+
+    @property
+    def used(self):
+        return [event.usage for event in self.events if isinstance(event, Used)]
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    path = tmp_path / "workspaces" / "DEMO-1"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def make_order(workspace):
+    fd = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
+
+    def make_order(**changes):
+        environment = {"PATH": os.environ["PATH"], STORE_MARK: "store-1", RUN_MARK: "run-1"}
+        order = {
+            "run_id": "run-1",
+            "issue_id": "1",
+            "identifier": "DEMO-1",
+            "attempt": 2,
+            "workspace": workspace,
+            "workspace_fd": fd,
+            "environment": environment,
+        }
+        return SessionOrder(**{**order, **changes})
+
+    yield make_order
+    os.close(fd)

@@ -1,0 +1,116 @@
+import os
+
+import anyio
+import pytest
+
+from sortie.errors import HookError
+from sortie.process.identity import RUN_MARK
+from sortie.process.platform import prepare
+from sortie.process.tree import look_up
+from sortie.workspace.hooks import run_hook
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prepared():
+    prepare()
+
+
+@pytest.fixture
+def hook(tmp_path):
+    """Runs a script as the hook `before_run` and returns what it printed."""
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+
+    async def hook(script, *, timeout=30.0, on_line=None):
+        lines: list[str] = []
+        await run_hook(
+            "before_run",
+            script,
+            workspace=tmp_path,
+            workspace_fd=fd,
+            env={"PATH": os.environ["PATH"], RUN_MARK: "run-1"},
+            run_id="run-1",
+            timeout=timeout,
+            on_line=on_line or lines.append,
+        )
+        return lines
+
+    yield hook
+    os.close(fd)
+
+
+def alive(pid: int) -> bool:
+    process = look_up(pid)
+    return process is not None and not process.ended
+
+
+async def test_a_hook_runs_in_the_workspace_and_its_output_is_heard(hook, tmp_path):
+    assert await hook("pwd; echo oops >&2") == [str(tmp_path), "oops"]
+
+
+async def test_a_hook_has_nothing_to_read(hook):
+    assert await hook("cat; echo end") == ["end"]
+
+
+async def test_a_hook_that_fails_is_named_with_its_code_and_output(hook):
+    with pytest.raises(HookError, match="Hook before_run failed: exit code 4") as caught:
+        await hook("echo first; echo last; exit 4")
+    assert caught.value.output == "first\nlast"
+
+
+async def test_a_hook_ended_by_a_signal_says_so(hook):
+    with pytest.raises(HookError, match="Killed"):
+        await hook("kill -KILL $$")
+
+
+async def test_only_the_end_of_the_output_is_kept(hook):
+    with pytest.raises(HookError) as caught:
+        await hook("seq 1 100000; exit 1")
+    assert caught.value.output.endswith("99999\n100000")
+    assert len(caught.value.output) <= 2048
+
+
+async def test_a_hook_that_hangs_is_ended_with_all_that_it_started(hook):
+    lines: list[str] = []
+    with pytest.raises(HookError, match="did not end within 2 s") as caught:
+        await hook("setsid sleep 600 & echo $!; echo $$; wait", timeout=2.0, on_line=lines.append)
+    assert len(lines) == 2
+    assert not [line for line in lines if alive(int(line))]
+    assert caught.value.output == "\n".join(lines)
+
+
+async def test_a_hook_that_prints_without_end_is_ended(hook):
+    count = 0
+
+    def heard(line):
+        nonlocal count
+        count += 1
+
+    with pytest.raises(HookError, match="did not end"):
+        await hook("yes", timeout=0.5, on_line=heard)
+    assert count > 0
+
+
+async def test_a_daemon_that_a_hook_leaves_is_ended(hook):
+    with anyio.fail_after(30):
+        (pid,) = await hook("setsid sleep 600 & echo $!")
+    assert not alive(int(pid))
+
+
+async def test_a_hook_that_cannot_start_says_why(hook):
+    with pytest.raises(HookError, match=r"before_run could not start: .*too long"):
+        await hook(": " + "x" * 200_000)
+
+
+async def test_a_cancelled_hook_is_ended_before_the_cancellation_goes_on(hook):
+    lines: list[str] = []
+    async with anyio.create_task_group() as tasks:
+
+        async def run():
+            await hook("echo $$; exec sleep 600", on_line=lines.append)
+
+        tasks.start_soon(run)
+        with anyio.fail_after(30):
+            while not lines:
+                await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert not alive(int(lines[0]))
