@@ -1,0 +1,1 @@
+"""The shell around core: one event loop that performs what was decided."""

@@ -1,0 +1,59 @@
+"""The tracker and the agent that a workflow asks for: found by kind, checked, built."""
+
+from __future__ import annotations
+
+from ..agents import registry as agents
+from ..agents.port import Agent, AgentSettings
+from ..errors import ConfigurationError
+from ..trackers import registry as trackers
+from ..trackers.port import Tracker, TrackerSettings
+from ..workflow.config import Config
+
+
+def tracker_settings(config: Config) -> TrackerSettings:
+    tracker = config.tracker
+    return TrackerSettings(
+        kind=tracker.kind,
+        active_states=tracker.active_states,
+        terminal_states=tracker.terminal_states,
+        handoff_state=tracker.handoff_state,
+        endpoint=tracker.endpoint,
+        api_key=tracker.api_key,
+        project=tracker.project,
+        query_filter=tracker.query_filter,
+        options=config.options.get(tracker.kind, {}),
+        base=config.base,
+    )
+
+
+def agent_settings(config: Config) -> AgentSettings:
+    agent = config.agent
+    return AgentSettings(
+        kind=agent.kind, command=agent.command, options=config.options.get(agent.kind, {}), base=config.base
+    )
+
+
+def kinds() -> list[str]:
+    return sorted({*trackers.kinds(), *agents.kinds()})
+
+
+def problems(config: Config) -> list[tuple[str, str]]:
+    """What the adapters themselves find wrong, as (key path, sentence); nothing is contacted."""
+    found: list[tuple[str, str]] = []
+    try:
+        found += trackers.load(config.tracker.kind).check(tracker_settings(config))
+    except ConfigurationError as error:
+        found.append(("tracker.kind", str(error)))
+    try:
+        found += agents.load(config.agent.kind).check(agent_settings(config))
+    except ConfigurationError as error:
+        found.append(("agent.kind", str(error)))
+    return found
+
+
+def build_tracker(config: Config) -> Tracker:
+    return trackers.load(config.tracker.kind).from_settings(tracker_settings(config))
+
+
+def build_agent(config: Config) -> Agent:
+    return agents.load(config.agent.kind).from_settings(agent_settings(config))

@@ -1,0 +1,143 @@
+"""Workspaces of finished issues: hook, archive, remove. Never one of a run, never without a copy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ..core import events as ev
+from ..core.model import Issue
+from ..errors import SortieError, TrackerError
+from ..hosts.environment import run_environment
+from ..store.load import WorkspaceRow
+from ..workspace.archive import archive_and_remove, prune
+from ..workspace.hooks import run_hook
+from ..workspace.place import open_workspace
+from .effects import TRACKER_DEADLINE
+from .runlog import archive_directory, logs_directory
+from .services import Services
+
+CHECK_EVERY = 600.0
+
+
+class Cleanup:
+    """Looks at start, whenever an issue leaves the active ones, and every ten minutes."""
+
+    def __init__(self, services: Services, workspaces: list[WorkspaceRow]) -> None:
+        self._services = services
+        self._workspaces = {row.key: row for row in workspaces}
+        self._asked = anyio.Event()
+        self.busy = False
+
+    def heard(self, event: ev.AnyEvent) -> None:
+        """A listener of the ledger: keeps the list of workspaces, and looks again when an issue goes."""
+        match event:
+            case ev.WorkspaceMade():
+                self._workspaces[event.key] = WorkspaceRow(
+                    event.key, event.issue_id, event.identifier, event.path, event.at
+                )
+            case ev.WorkspaceGone():
+                self._workspaces.pop(event.key, None)
+            case ev.IssueLeft():
+                if any(row.issue_id == event.issue_id for row in self._workspaces.values()):
+                    self.ask()
+            case _:
+                pass
+
+    def ask(self) -> None:
+        self.busy = True
+        self._asked.set()
+
+    async def run_forever(self) -> None:
+        while True:
+            self._asked = anyio.Event()
+            self.busy = True
+            await self._sweep()
+            self.busy = self._asked.is_set()
+            self._services.wake.set()
+            with anyio.move_on_after(CHECK_EVERY):
+                await self._asked.wait()
+
+    async def _sweep(self) -> None:
+        await to_thread.run_sync(self._prune)
+        idle = [row for row in self._workspaces.values() if row.issue_id not in self._services.ledger.world.running]
+        if not idle:
+            return
+        try:
+            with anyio.fail_after(TRACKER_DEADLINE):
+                states = await self._services.tracker.fetch_states([row.issue_id for row in idle])
+        except (TrackerError, TimeoutError):
+            return  # nothing is removed on a guess; the tick reports a tracker that does not answer
+        world = self._services.ledger.world
+        for row in idle:
+            if world.policy.is_terminal(states.get(row.issue_id, "")) and row.issue_id not in world.running:
+                await self._remove(row, states[row.issue_id])
+
+    async def _remove(self, row: WorkspaceRow, state: str) -> None:
+        config = self._services.workflow.config
+        try:
+            await self._before_remove(row, state)
+            archive = await to_thread.run_sync(
+                archive_and_remove,
+                Path(row.path).parent,
+                row.key,
+                archive_directory(config.db_path),
+                row.identifier,
+            )
+        except (SortieError, OSError) as error:
+            self._note(row, "the workspace was kept", str(error))
+            return
+        await self._services.ledger.record(
+            ev.WorkspaceGone(
+                at=self._services.clock.now(), issue_id=row.issue_id, key=row.key, archive=str(archive or "")
+            )
+        )
+
+    async def _before_remove(self, row: WorkspaceRow, state: str) -> None:
+        """Its failure is a note: the archive that follows is the safety net."""
+        config = self._services.workflow.config
+        if not config.hooks.before_remove or not Path(row.path).is_dir():
+            return
+        issue = Issue(id=row.issue_id, identifier=row.identifier, title="", state=state)
+        run_id = f"remove-{row.key}"
+        with await to_thread.run_sync(open_workspace, Path(row.path).parent, row.identifier) as workspace:
+            try:
+                await run_hook(
+                    "before_remove",
+                    config.hooks.before_remove,
+                    workspace=workspace.path,
+                    workspace_fd=workspace.fd,
+                    env=run_environment(
+                        os.environ,
+                        extra_names=config.agent.env,
+                        store_id=self._services.ledger.store.store_id,
+                        run_id=run_id,
+                        issue=issue,
+                        workspace=workspace.path,
+                        attempt=0,
+                    ),
+                    run_id=run_id,
+                    timeout=config.hooks.timeout,
+                    on_line=lambda _: None,
+                )
+            except SortieError as error:
+                self._note(row, "before_remove failed", str(error))
+
+    def _prune(self) -> None:
+        config, now = self._services.workflow.config, self._services.clock.now()
+        for directory in (archive_directory(config.db_path), logs_directory(config.db_path)):
+            prune(directory, config.workspace.archive_keep_days, now)
+
+    def _note(self, row: WorkspaceRow, message: str, detail: str) -> None:
+        self._services.ledger.post(
+            ev.Noted(
+                at=self._services.clock.now(),
+                issue_id=row.issue_id,
+                level="warning",
+                message=message,
+                detail=self._services.redactor.text(detail),
+            )
+        )

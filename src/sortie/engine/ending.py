@@ -1,0 +1,191 @@
+"""The end of a run: verdict, our own writes to the tracker, settlement. Each step is on disk before the next.
+
+A crash between the steps leaves the claim with its verdict; `resume` goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+from msgspec.structs import replace
+
+from ..core import events as ev
+from ..core.budget import day_of
+from ..core.exits import Outcome, Settlement, settle, wants_handoff
+from ..core.fingerprint import fingerprint
+from ..core.model import Issue, Usage
+from ..core.world import Running
+from ..errors import TrackerError
+from ..trackers.port import Tracker
+from ..workflow.load import Workflow
+from . import comments
+from .effects import TRACKER_DEADLINE, Effect, deliver
+from .services import Services
+
+
+class Ending:
+    """`issue` is the last known version; it is looked up again only where a fingerprint is needed."""
+
+    def __init__(
+        self, services: Services, workflow: Workflow, tracker: Tracker, claim: Running, issue: Issue
+    ) -> None:
+        self._services = services
+        self._ledger = services.ledger
+        self._config = workflow.config
+        self._policy = workflow.config.policy()
+        self._tracker = tracker
+        self._claim = claim
+        self._issue = issue
+
+    async def finish(self, outcome: Outcome, usage: Usage) -> None:
+        outcome = self._without_secrets(outcome)
+        handoff = wants_handoff(outcome, self._policy, self._issue.state)
+        ended = self._verdict(outcome, usage, handoff)
+        planned = self._planned(outcome, usage, handoff)
+        if planned:
+            await self._ledger.record(ended, *planned)
+            handed = await self._deliver([Effect.of(effect) for effect in planned], again=False)
+            await self._ledger.record(*await self._settlement(outcome, handed if handoff else None))
+        else:
+            await self._ledger.record(ended, *await self._settlement(outcome, None))
+
+    async def resume(self, ended: ev.RunEnded, pending: Sequence[Effect]) -> None:
+        """Go on after a crash: the verdict stands, what is pending is delivered, the claim is given up."""
+        outcome = outcome_of(ended)
+        handed = await self._deliver(pending, again=True)
+        if ended.handoff_planned and not any(effect.verb == "transition" for effect in pending):
+            handed = await self._is_handed_over()
+        await self._ledger.record(*await self._settlement(outcome, handed if ended.handoff_planned else None))
+
+    def _verdict(self, outcome: Outcome, usage: Usage, handoff: bool) -> ev.RunEnded:
+        return ev.RunEnded(
+            at=self._now(),
+            issue_id=self._claim.issue_id,
+            run_id=self._claim.run_id,
+            status=outcome.status,
+            turns=outcome.turns,
+            soft_stop=outcome.soft_stop,
+            reason=outcome.reason,
+            error=outcome.error,
+            error_kind=outcome.error_kind,
+            retryable=outcome.retryable,
+            limited_until=outcome.limited_until,
+            stop=outcome.stop,
+            session_id=outcome.session_id,
+            usage=usage,
+            handoff_planned=handoff,
+        )
+
+    def _planned(self, outcome: Outcome, usage: Usage, handoff: bool) -> list[ev.EffectPlanned]:
+        planned = []
+        if handoff:
+            planned.append(self._effect("handoff", "transition", self._policy.handoff_state))
+        seconds = self._now() - self._claim.claimed_at
+        wanted = self._config.tracker.comments
+        if outcome.status == "succeeded" and wanted.on_completion:
+            text = comments.on_completion(outcome, usage, seconds)
+            planned.append(self._effect("completion", "comment", text))
+        elif outcome.status in ("failed", "timed_out", "stalled") and wanted.on_failure:
+            planned.append(self._effect("failure", "comment", comments.on_failure(outcome, usage, seconds)))
+        return planned
+
+    def _effect(self, name: str, verb: ev.EffectVerb, argument: str) -> ev.EffectPlanned:
+        return ev.EffectPlanned(
+            at=self._now(),
+            issue_id=self._claim.issue_id,
+            run_id=self._claim.run_id,
+            effect_id=f"{self._claim.run_id}.{name}",
+            verb=verb,
+            argument=argument,
+        )
+
+    async def _deliver(self, effects: Sequence[Effect], *, again: bool) -> bool:
+        """Carry them out in order; the answer is whether the transition among them worked."""
+        handed = False
+        for effect in effects:
+            worked = await deliver(effect, self._tracker, self._ledger, self._now, again=again)
+            if effect.verb == "transition" and worked:
+                handed = True
+                self._issue = replace(self._issue, state=effect.argument)
+        return handed
+
+    async def _is_handed_over(self) -> bool:
+        await self._look_again()
+        return self._issue.state.lower() == self._policy.handoff_state.lower()
+
+    async def _settlement(self, outcome: Outcome, handed: bool | None) -> list[ev.AnyEvent]:
+        now = self._now()
+        result = self._settle(outcome, handed, now)
+        if result.park:
+            await self._look_again()
+            result = replace(result, park=replace(result.park, fingerprint=fingerprint(self._issue)))
+        settled = ev.Settled(
+            at=now,
+            issue_id=self._claim.issue_id,
+            run_id=self._claim.run_id,
+            identifier=self._claim.identifier,
+            why=result.why,
+            retry=result.retry,
+            park=result.park,
+            refund=day_of(self._claim.claimed_at) if result.refund else "",
+        )
+        return [*self._new_view(now), *self._pause(outcome, result, now), settled]
+
+    def _new_view(self, now: float) -> list[ev.AnyEvent]:
+        """What we know of the issue's state by now, so that no decision is made on an older look at the tracker."""
+        view = self._ledger.world.issues.get(self._issue.id)
+        if view is None or view.state == self._issue.state:
+            return []
+        moved = replace(view, state=self._issue.state)
+        return [ev.IssueSeen(at=now, issue_id=self._issue.id, view=moved)]
+
+    def _pause(self, outcome: Outcome, result: Settlement, now: float) -> list[ev.AnyEvent]:
+        if outcome.error_kind != "rate_limited" or result.retry is None:
+            return []
+        provider, until = self._config.agent.kind, result.retry.due_at
+        return [ev.ProviderPaused(at=now, provider=provider, until=until, detail=outcome.error)]
+
+    def _settle(self, outcome: Outcome, handed: bool | None, now: float) -> Settlement:
+        return settle(
+            outcome, self._claim, self._policy, state=self._issue.state, handoff=handed, fingerprint="", now=now
+        )
+
+    async def _look_again(self) -> None:
+        """The fingerprint must be that of the issue after our own last write."""
+        try:
+            with anyio.fail_after(TRACKER_DEADLINE):
+                self._issue = await self._tracker.fetch_issue(self._claim.issue_id)
+        except (TrackerError, TimeoutError) as error:
+            note = f"the issue could not be looked at again: {error}"
+            self._ledger.post(
+                ev.Noted(
+                    at=self._now(),
+                    issue_id=self._claim.issue_id,
+                    run_id=self._claim.run_id,
+                    level="warning",
+                    message=self._services.redactor.text(note),
+                )
+            )
+
+    def _without_secrets(self, outcome: Outcome) -> Outcome:
+        redact = self._services.redactor.text
+        return replace(outcome, reason=redact(outcome.reason), error=redact(outcome.error))
+
+    def _now(self) -> float:
+        return self._services.clock.now()
+
+
+def outcome_of(ended: ev.RunEnded) -> Outcome:
+    return Outcome(
+        status=ended.status,
+        turns=ended.turns,
+        soft_stop=ended.soft_stop,
+        reason=ended.reason,
+        error=ended.error,
+        error_kind=ended.error_kind,
+        retryable=ended.retryable,
+        limited_until=ended.limited_until,
+        stop=ended.stop,
+        session_id=ended.session_id,
+    )

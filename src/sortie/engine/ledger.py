@@ -1,0 +1,99 @@
+"""The one way to change state: events enter the world and the log together, in one order.
+
+An event is folded into the world when it is posted and written right after; whoever needs it to survive a
+crash before acting waits for `record`. While the disk refuses, writing is tried again and everyone waits: agents go
+on working, nothing new starts, nothing is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ..core.events import AnyEvent, sound
+from ..core.world import World
+from ..errors import StoreError
+from ..store import Store
+
+RETRY_EVERY = 1.0
+
+Listener = Callable[[AnyEvent], None]
+
+
+class Ledger:
+    """`on_trouble` hears that the store cannot be written, and an empty string when it can again."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        listeners: Sequence[Listener] = (),
+        on_trouble: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.store = store
+        self.world = world
+        self._listeners = list(listeners)
+        self._pending: list[AnyEvent] = []
+        self._waiters: list[asyncio.Future[None]] = []
+        self._writing = False
+        self._more = asyncio.Event()
+        self._on_trouble = on_trouble
+
+    def listen(self, listener: Listener) -> None:
+        """Tell it every event from now on, in the order of the log. It must not block and not raise."""
+        self._listeners.append(listener)
+
+    def post(self, *events: AnyEvent) -> None:
+        sane = [sound(event) for event in events]
+        for event in sane:
+            self.world.apply(event)
+        self._pending.extend(sane)
+        self._more.set()
+        for event in sane:
+            for listener in self._listeners:
+                listener(event)
+
+    async def record(self, *events: AnyEvent) -> None:
+        """Post the events and wait until they are on disk."""
+        self.post(*events)
+        await self.flushed()
+
+    async def flushed(self) -> None:
+        """Wait until everything posted so far is on disk."""
+        if not self._pending and not self._writing:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(future)
+        self._more.set()
+        await future
+
+    async def write_forever(self) -> None:
+        """The writer task: one transaction for whatever has gathered since the last one."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            events, self._pending = self._pending, []
+            waiters, self._waiters = self._waiters, []
+            if events:
+                self._writing = True
+                await self._write(events)
+                self._writing = False
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def _write(self, events: list[AnyEvent]) -> None:
+        failed = False
+        while True:
+            try:
+                await self.store.append(*events)
+            except StoreError as error:
+                failed = True
+                self._on_trouble(str(error))
+                await anyio.sleep(RETRY_EVERY)
+            else:
+                break
+        if failed:
+            self._on_trouble("")

@@ -1,0 +1,66 @@
+"""The world as the store remembers it: rows into scheduling state."""
+
+from __future__ import annotations
+
+from ..core import events as ev
+from ..core.policy import Policy
+from ..core.world import Aside, Running, Waiting, World
+from ..store.load import ClaimRow, Loaded
+
+
+def world_of(loaded: Loaded, policy: Policy) -> World:
+    return World(
+        policy=policy,
+        issues=dict(loaded.issues),
+        skips=dict(loaded.skips),
+        running={row.issue_id: _running(row) for row in loaded.claims},
+        waiting={
+            row.issue_id: Waiting(
+                issue_id=row.issue_id,
+                identifier=row.identifier,
+                retry=ev.Retry(
+                    kind=row.kind,
+                    attempt=row.attempt,
+                    due_at=row.due_at,
+                    failures=row.failures,
+                    error=row.error,
+                    session_id=row.session_id,
+                ),
+            )
+            for row in loaded.retries
+        },
+        parked={
+            row.issue_id: Aside(
+                issue_id=row.issue_id,
+                identifier=row.identifier,
+                park=ev.Park(
+                    kind=row.kind,
+                    reason=row.reason,
+                    fingerprint=row.fingerprint,
+                    attempt=row.attempt,
+                    session_id=row.session_id,
+                ),
+                since=row.since,
+            )
+            for row in loaded.parked
+        },
+        pauses={row.provider: row.until for row in loaded.pauses},
+        spent=dict(loaded.spent),
+        day=loaded.day,
+        day_spent=loaded.day_spent,
+    )
+
+
+def _running(row: ClaimRow) -> Running:
+    return Running(
+        issue_id=row.issue_id,
+        identifier=row.identifier,
+        run_id=row.run_id,
+        attempt=row.attempt,
+        failures=row.failures,
+        claimed_at=row.claimed_at,
+        turn=row.turn,
+        stop=row.stop_cause,
+        stop_detail=row.stop_detail,
+        ended=row.ending is not None,
+    )

@@ -1,0 +1,200 @@
+"""The service: open the store, recover, then tick whenever there is a reason to, until told to stop.
+
+One event loop owns all change. A finished run, a changed file or a person's command wakes it at once; the poll
+interval is only for trackers that cannot tell us.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from .. import __version__
+from ..core import events as ev
+from ..core.budget import day_of
+from ..core.liveness import next_deadline
+from ..core.redact import Redactor
+from ..errors import TrackerError
+from ..hosts.local import LocalHost
+from ..hosts.port import Host
+from ..process.child import reap_adopted
+from ..process.sweep import end_orphans
+from ..store import Store
+from ..store.load import Loaded
+from ..store.load import load as load_rows
+from ..workflow.watch import FileWatch
+from . import adapters
+from .cleanup import Cleanup
+from .clock import Clock
+from .glance import Glance, Summary, glance, summarise
+from .ledger import Ledger, Listener
+from .memory import world_of
+from .operating import obey_commands, pending
+from .recovery import recover
+from .reload import WorkflowKeeper
+from .run import ActiveRun
+from .services import Services
+from .tick import Ticker
+
+WATCH_EVERY = 0.25
+REAP_EVERY = 5.0
+TRIES_BEFORE_GIVING_UP = 3
+
+
+class Orchestrator:
+    """Drains a tracker with agents. `run` may be called once; `drain` ends it from outside."""
+
+    def __init__(
+        self,
+        workflow: Path,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        env_file: Path | None = None,
+        listeners: Sequence[Listener] = (),
+        on_trouble: Callable[[str], None] = lambda _: None,
+        clock: Clock | None = None,
+        host: Host | None = None,
+    ) -> None:
+        self._keeper = WorkflowKeeper(workflow, environ, env_file)
+        self._listeners = list(listeners)
+        self._on_trouble = on_trouble
+        self._clock = clock or Clock()
+        self._host = host or LocalHost(environ)
+        self._services: Services | None = None
+        self._ticker: Ticker | None = None
+        self._draining = False
+
+    async def run(self, *, until_idle: bool = False) -> Summary:
+        """Work until drained, or until nothing is running, due or dispatchable."""
+        config = self._keeper.current.config
+        async with Store.open(config.db_path, holder={"workflow": str(config.path)}) as store:
+            day = day_of(self._clock.now())
+            loaded = await store.read(lambda db: load_rows(db, day))
+            services = self._services = self._serve(store, loaded)
+            try:
+                await self._work(services, loaded, until_idle=until_idle)
+            finally:
+                await services.tracker.aclose()
+            return summarise(services.ledger.world)
+
+    def drain(self) -> None:
+        """Start nothing more, end the agents, keep what is needed to resume them, return from `run`."""
+        self._draining = True
+        if self._services:
+            self._services.wake.set()
+
+    async def kill_agents(self) -> None:
+        """End every process of every run by force. The next start closes their runs as it does after a crash."""
+        if self._services:
+            await end_orphans(self._services.ledger.store.store_id, [], grace=0.0)
+
+    def glance(self) -> Glance | None:
+        """What is going on now, for a person to look at; None before the store is open."""
+        if not (self._services and self._ticker):
+            return None
+        return glance(self._services, list(self._ticker.runs.values()))
+
+    def _serve(self, store: Store, loaded: Loaded) -> Services:
+        workflow = self._keeper.current
+        world = world_of(loaded, workflow.config.policy())
+        ledger = Ledger(store, world, self._listeners, self._on_trouble)
+        return Services(
+            ledger=ledger,
+            clock=self._clock,
+            host=self._host,
+            workflow=workflow,
+            tracker=adapters.build_tracker(workflow.config),
+            agent=adapters.build_agent(workflow.config),
+            redactor=Redactor(workflow.config.secrets),
+        )
+
+    async def _work(self, services: Services, loaded: Loaded, *, until_idle: bool) -> None:
+        cleanup = Cleanup(services, loaded.workspaces)
+        services.ledger.listen(cleanup.heard)
+        async with anyio.create_task_group() as background:
+            background.start_soon(services.ledger.write_forever)
+            self._open(services)
+            await recover(services, loaded)
+            background.start_soon(cleanup.run_forever)
+            background.start_soon(self._watch, services)
+            background.start_soon(_reap)
+            async with anyio.create_task_group() as runs:
+                self._ticker = Ticker(services, lambda run: runs.start_soon(self._follow, run))
+                await self._tick_until_done(services, self._ticker, cleanup, until_idle=until_idle)
+                await self._stop_all(services, self._ticker)
+            await services.ledger.flushed()
+            background.cancel_scope.cancel()
+
+    def _open(self, services: Services) -> None:
+        now, config = self._clock.now(), services.workflow.config
+        services.ledger.post(
+            ev.Opened(at=now, pid=os.getpid(), version=__version__, workflow=str(config.path)),
+            ev.PolicySet(at=now, policy=config.policy()),
+        )
+
+    async def _tick_until_done(
+        self, services: Services, ticker: Ticker, cleanup: Cleanup, *, until_idle: bool
+    ) -> None:
+        failures = 0
+        while not self._draining:
+            services.wake = anyio.Event()
+            self._keeper.refresh(services)
+            await obey_commands(services, ticker.runs)
+            await ticker.tick()
+            failures = failures + 1 if ticker.tracker_error else 0
+            if until_idle and not ticker.runs and not services.ledger.world.waiting and not cleanup.busy:
+                if not failures:
+                    return
+                if failures >= TRIES_BEFORE_GIVING_UP:
+                    raise TrackerError(TrackerError.TRANSPORT, ticker.tracker_error)
+            with anyio.move_on_after(self._until_next(services, ticker, hurry=until_idle and failures > 0)):
+                await services.wake.wait()
+
+    def _until_next(self, services: Services, ticker: Ticker, *, hurry: bool) -> float:
+        """Seconds to the next moment at which time alone can change a decision."""
+        world, now = services.ledger.world, self._clock.now()
+        moments = [now + (1.0 if hurry else services.workflow.config.polling_interval)]
+        moments += [waiting.retry.due_at for waiting in world.waiting.values() if waiting.retry.due_at > now]
+        moments += [until for until in world.pauses.values() if until > now]
+        if late := next_deadline([run.pulse for run in ticker.runs.values()], world.policy):
+            moments.append(late)
+        return max(min(moments) - now, 0.0)
+
+    async def _follow(self, run: ActiveRun) -> None:
+        await run.go()
+        assert self._ticker and self._services
+        self._ticker.run_ended(run)
+        self._services.wake.set()
+
+    async def _stop_all(self, services: Services, ticker: Ticker) -> None:
+        """Drain: the cause is on disk before the first signal is sent."""
+        live = [run for run in services.ledger.world.running.values() if not run.stop and not run.ended]
+        now, detail = self._clock.now(), "the orchestrator was asked to stop"
+        await services.ledger.record(
+            *(
+                ev.Stopping(at=now, issue_id=run.issue_id, run_id=run.run_id, cause="shutdown", detail=detail)
+                for run in live
+            )
+        )
+        for active in ticker.runs.values():
+            active.stop()
+
+    async def _watch(self, services: Services) -> None:
+        """Wake the loop when a file changed or a person left a command."""
+        while True:
+            tracker = services.tracker
+            watch = FileWatch([services.workflow.config.path, *tracker.watched_files()])
+            while services.tracker is tracker:
+                await anyio.sleep(WATCH_EVERY)
+                if watch.changed() or await pending(services):
+                    services.wake.set()
+
+
+async def _reap() -> None:
+    """What agents at work leave to us as zombies goes while they are at work, too."""
+    while True:
+        await anyio.sleep(REAP_EVERY)
+        reap_adopted()

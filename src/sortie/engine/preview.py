@@ -1,0 +1,38 @@
+"""What a start would do now, without doing it: the same look at the tracker, the same decision, no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from ..core.actions import Action
+from ..core.budget import day_of
+from ..core.decide import Tick, decide
+from ..core.world import World
+from ..store.connect import connect_readonly
+from ..store.load import load as load_rows
+from . import adapters
+from .clock import Clock
+from .gather import look
+from .memory import world_of
+from .reload import load_workflow
+
+
+async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | None = None) -> list[Action]:
+    """One decision on the tracker's present state and, where a store exists, on what it remembers."""
+    config = load_workflow(path, environ, env_file).config
+    now = Clock().now()
+    world = World(config.policy())
+    if config.db_path.exists():
+        with closing(connect_readonly(config.db_path)) as db:
+            world = world_of(load_rows(db, day_of(now)), config.policy())
+    tracker = adapters.build_tracker(config)
+    try:
+        found = await look(tracker, world, now, ())
+    finally:
+        await tracker.aclose()
+    for event in found.events:
+        world.apply(event)
+    world.skips.clear()  # every reason is wanted, not only those that changed
+    return decide(world, Tick(now=now, candidates_known=True))

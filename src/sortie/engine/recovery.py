@@ -1,0 +1,137 @@
+"""The first thing a start does: find out what the last orchestrator left behind, and bring it to an end.
+
+Orphaned agents are ended before anything else, so that no issue ever has two live runs. Then every open claim is
+settled: by its verdict where one was reached, by the agent's signal where its turn had completed, else by a retry.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+
+from ..core import events as ev
+from ..core.exits import Outcome, stopped
+from ..core.model import Issue, Usage
+from ..errors import TrackerError
+from ..process.identity import Identity
+from ..process.sweep import end_orphans
+from ..protocol.status import read_status
+from ..store import reading
+from ..store.load import ClaimRow, EffectRow, Loaded
+from .effects import TRACKER_DEADLINE, Effect, deliver
+from .ending import Ending
+from .services import Services
+
+SETTLED_AT_ONCE = 16
+
+
+async def recover(services: Services, loaded: Loaded) -> None:
+    await _end_orphans(services, loaded)
+    limit = anyio.Semaphore(SETTLED_AT_ONCE)
+    async with anyio.create_task_group() as tasks:
+        for claim in loaded.claims:
+            effects = [effect for effect in loaded.effects if effect.run_id == claim.run_id]
+            tasks.start_soon(_settle, services, claim, effects, limit)
+        open_runs = {claim.run_id for claim in loaded.claims}
+        for effect in loaded.effects:
+            if effect.run_id not in open_runs:
+                tasks.start_soon(_deliver, services, effect, limit)
+    _bring_back_retries(services)
+    await services.ledger.flushed()
+
+
+async def _end_orphans(services: Services, loaded: Loaded) -> None:
+    known = [
+        Identity(claim.pid, claim.start_ticks, claim.boot_id)
+        for claim in loaded.claims
+        if claim.pid is not None and claim.start_ticks is not None and claim.boot_id is not None
+    ]
+    by_run = {claim.run_id: claim for claim in loaded.claims}
+    for orphan in await end_orphans(services.ledger.store.store_id, known):
+        claim = by_run.get(orphan.run_id)
+        services.ledger.post(
+            ev.Noted(
+                at=services.clock.now(),
+                issue_id=claim.issue_id if claim else "",
+                run_id=orphan.run_id,
+                level="warning",
+                message=f"ended process {orphan.pid}, left behind by an orchestrator that died",
+            )
+        )
+
+
+async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow], limit: anyio.Semaphore) -> None:
+    async with limit:
+        running = services.ledger.world.running[claim.issue_id]
+        ending = Ending(services, services.workflow, services.tracker, running, await _issue(services, claim))
+        if claim.ending:
+            await ending.resume(claim.ending, [_effect(row) for row in effects])
+            return
+        for row in effects:
+            await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
+        await ending.finish(_outcome(claim), await _usage(services, claim.run_id))
+
+
+def _outcome(claim: ClaimRow) -> Outcome:
+    reached = Outcome(
+        status="cancelled",
+        turns=claim.turn if claim.turn_done else max(claim.turn - 1, 0),
+        session_id=claim.session_id,
+    )
+    if claim.stop_cause and claim.stop_cause != "shutdown":
+        return stopped(reached, claim.stop_cause, claim.stop_detail)
+    if claim.turn_done and claim.workspace:
+        # The turn had completed, so what the agent wrote is its word, and files outlive orchestrators.
+        status = read_status(Path(claim.workspace))
+        if status.token:
+            return Outcome(
+                status="succeeded",
+                turns=reached.turns,
+                soft_stop=status.token,
+                reason=status.reason,
+                session_id=claim.session_id,
+            )
+    return stopped(reached, "crash", "the orchestrator died during this run")
+
+
+async def _usage(services: Services, run_id: str) -> Usage:
+    """What the run had been charged for before the crash."""
+    logged = await services.ledger.store.read(lambda db: reading.events(db, run_id=run_id, limit=1_000_000))
+    total = Usage()
+    for entry in logged:
+        if isinstance(entry.event, ev.Charged):
+            total = total.plus(entry.event.usage)
+    return total
+
+
+async def _issue(services: Services, claim: ClaimRow) -> Issue:
+    """The issue as it is now; where the tracker does not answer, what is remembered of it."""
+    try:
+        with anyio.fail_after(TRACKER_DEADLINE):
+            return await services.tracker.fetch_issue(claim.issue_id)
+    except (TrackerError, TimeoutError):
+        view = services.ledger.world.issues.get(claim.issue_id)
+        title, state = (view.title, view.state) if view else ("", "")
+        return Issue(id=claim.issue_id, identifier=claim.identifier, title=title, state=state)
+
+
+async def _deliver(services: Services, row: EffectRow, limit: anyio.Semaphore) -> None:
+    async with limit:
+        await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
+
+
+def _effect(row: EffectRow) -> Effect:
+    return Effect(
+        effect_id=row.effect_id, issue_id=row.issue_id, run_id=row.run_id, verb=row.verb, argument=row.argument
+    )
+
+
+def _bring_back_retries(services: Services) -> None:
+    """A clock that was set back must not postpone a retry beyond the longest back-off."""
+    now = services.clock.now()
+    latest = now + services.ledger.world.policy.backoff_cap
+    for issue_id, waiting in list(services.ledger.world.waiting.items()):
+        if waiting.retry.kind != "limit" and waiting.retry.due_at > latest:
+            why = "its time lay further ahead than the longest back-off"
+            services.ledger.post(ev.RetryDue(at=now, issue_id=issue_id, due_at=latest, why=why))

@@ -1,0 +1,62 @@
+"""The workflow in force: loaded at start, exchanged when the file changes for the better, kept when it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..core import events as ev
+from ..core.redact import Redactor
+from ..workflow.load import Workflow, check, load
+from ..workflow.problems import Problem
+from ..workflow.watch import Broken, Changed, Reloader
+from . import adapters
+from .services import Services
+
+
+def load_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> Workflow:
+    """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
+    return load(path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems)
+
+
+def check_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> list[Problem]:
+    """Every error and warning in the order of the file; nothing is contacted or created."""
+    return check(path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems)
+
+
+class WorkflowKeeper:
+    """Building it loads the file for the first time: whatever is wrong then is the caller's to show."""
+
+    def __init__(self, path: Path, environ: Mapping[str, str], env_file: Path | None) -> None:
+        self._reloader = Reloader(
+            path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems
+        )
+
+    @property
+    def current(self) -> Workflow:
+        return self._reloader.current
+
+    def refresh(self, services: Services) -> None:
+        """Take over a changed file; runs in progress keep what they began with."""
+        match self._reloader.refresh():
+            case Changed() as reload:
+                self._take_over(services, reload)
+            case Broken(problems):
+                detail = services.redactor.text("\n".join(problems))
+                self._note(services, "warning", "the workflow is broken; the last good one stays", detail)
+
+    def _take_over(self, services: Services, reload: Changed) -> None:
+        old, new = services.workflow.config, reload.workflow.config
+        services.workflow = reload.workflow
+        services.redactor = Redactor((*old.secrets, *new.secrets))
+        services.agent = adapters.build_agent(new)
+        if adapters.tracker_settings(old) != adapters.tracker_settings(new):
+            services.tracker = adapters.build_tracker(new)
+        services.ledger.post(ev.PolicySet(at=services.clock.now(), policy=new.policy()))
+        self._note(services, "info", "the workflow changed; new runs follow it", "")
+        if reload.needs_restart:
+            keys = ", ".join(reload.needs_restart)
+            self._note(services, "warning", f"a change takes effect only after a restart: {keys}", "")
+
+    def _note(self, services: Services, level: ev.Level, message: str, detail: str) -> None:
+        services.ledger.post(ev.Noted(at=services.clock.now(), level=level, message=message, detail=detail))

@@ -1,0 +1,193 @@
+"""One claimed issue, from the claim to the settlement: the only task that writes about this run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+from msgspec.structs import replace
+
+from ..core import events as ev
+from ..core.budget import day_of, turn_refused
+from ..core.events import AnyEvent, Level
+from ..core.exits import Outcome, stopped
+from ..core.liveness import Pulse
+from ..core.model import Issue, Usage
+from ..core.world import Running
+from ..errors import TrackerError
+from ..hosts.port import Execution, RunOrder
+from . import comments
+from .effects import TRACKER_DEADLINE, Effect, deliver
+from .ending import Ending
+from .runlog import RunLog, log_path
+from .services import Services
+
+log = logging.getLogger(__name__)
+E = TypeVar("E")
+
+
+class ActiveRun:
+    """Implements `RunLink` for its host. `issue` is the last known version, our own transitions included."""
+
+    def __init__(self, services: Services, claim: Running, issue: Issue, session_id: str) -> None:
+        self._services = services
+        self._workflow = services.workflow
+        self._tracker = services.tracker
+        self._agent = services.agent
+        self.claim = claim
+        self.issue = issue
+        self.session_id = session_id
+        self.usage = Usage()
+        self.last_line = ""
+        self.pulse = Pulse(issue_id=claim.issue_id, run_id=claim.run_id, last_sign=self.now())
+        self._unbilled = Usage()
+        self._execution: Execution | None = None
+        self._stopped = False
+        self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id), services.redactor)
+
+    def now(self) -> float:
+        return self._services.clock.now()
+
+    def stop(self) -> None:
+        """End the agent; the cause is on record already."""
+        self._stopped = True
+        if self._execution:
+            self._execution.stop()
+
+    async def go(self) -> None:
+        try:
+            outcome = await self._execute()
+        except Exception as error:  # the edge of a run: a defect here must not take the other runs along
+            log.exception("run %s failed inside the orchestrator", self.claim.run_id)
+            outcome = Outcome(status="failed", turns=0, error=f"internal error: {error!r}", error_kind="internal")
+        self.bill()
+        self._log.close()
+        if self._log.problem:
+            self.note("warning", "the log of this run is incomplete", self._log.problem)
+        outcome = self._with_our_stop(outcome)
+        await Ending(self._services, self._workflow, self._tracker, self.claim, self.issue).finish(
+            outcome, self.usage
+        )
+        self._services.wake.set()
+
+    async def _execute(self) -> Outcome:
+        if await self.refresh_issue() is None:
+            return Outcome(status="cancelled", turns=0, stop="gone", error="the issue is no longer in the tracker")
+        if not self._workflow.config.policy().is_active(self.issue.state):
+            error = f"the issue is in {self.issue.state} now, which is not active"
+            return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
+        await self._announce()
+        order = RunOrder(
+            store_id=self._services.ledger.store.store_id,
+            run_id=self.claim.run_id,
+            attempt=self.claim.attempt,
+            issue=self.issue,
+            workflow=self._workflow,
+            agent=self._agent,
+            session_id=self.session_id,
+        )
+        self._execution = self._services.host.prepare(order, self)
+        if self._stopped:
+            self._execution.stop()
+        return await self._execution.execute()
+
+    async def _announce(self) -> None:
+        """Tell the tracker that work begins; its failure delays nothing."""
+        config = self._workflow.config
+        target = config.tracker.in_progress_state
+        if target and self.issue.state.lower() != target.lower():
+            try:
+                with anyio.fail_after(TRACKER_DEADLINE):
+                    await self._tracker.transition(self.issue.id, target)
+                self.issue = replace(self.issue, state=target)
+            except (TrackerError, TimeoutError) as error:
+                self.note("warning", f"the transition to {target} failed", str(error))
+        if config.tracker.comments.on_dispatch:
+            text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
+            planned = self._event(
+                ev.EffectPlanned, effect_id=f"{self.claim.run_id}.dispatch", verb="comment", argument=text
+            )
+            await self.record(planned)
+            await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
+
+    def _with_our_stop(self, outcome: Outcome) -> Outcome:
+        """What we decided about the run outweighs what its processes said on the way out."""
+        claim = self._services.ledger.world.running[self.claim.issue_id]
+        if not claim.stop or outcome.status == "succeeded":
+            return outcome
+        return stopped(outcome, claim.stop, claim.stop_detail)
+
+    # -- RunLink ----------------------------------------------------------------------------------------------
+
+    async def record(self, *events: AnyEvent) -> None:
+        await self._services.ledger.record(*events)
+
+    def post(self, *events: AnyEvent) -> None:
+        self._services.ledger.post(*events)
+
+    async def begin_turn(self, turn: int) -> str:
+        self.bill()
+        now = self.now()
+        day = day_of(now)
+        policy, world = self._services.ledger.world.policy, self._services.ledger.world
+        if refused := turn_refused(world.spent_on(self.claim.issue_id), policy.per_issue):
+            return f"the budget of this issue is used up: {refused}"
+        if refused := turn_refused(world.spent_today(day), policy.per_day):
+            return f"the budget of the day is used up: {refused}"
+        await self.record(self._event(ev.TurnStarted, turn=turn, day=day))
+        self.pulse.turn_started = self.pulse.last_sign = self.now()
+        return ""
+
+    async def end_turn(self, turn: int) -> None:
+        self.pulse.turn_started = None
+        self.bill()
+        await self.record(self._event(ev.TurnEnded, turn=turn))
+
+    async def refresh_issue(self) -> Issue | None:
+        try:
+            with anyio.fail_after(TRACKER_DEADLINE):
+                self.issue = await self._tracker.fetch_issue(self.issue.id)
+        except TrackerError as error:
+            if error.kind == TrackerError.NOT_FOUND:
+                return None
+            self.note("warning", "the tracker could not be asked; the last known state counts", str(error))
+        except TimeoutError:
+            self.note("warning", "the tracker did not answer in time; the last known state counts")
+        return self.issue
+
+    def note(self, level: Level, message: str, detail: str = "") -> None:
+        redact = self._services.redactor.text
+        self.post(self._event(ev.Noted, level=level, message=redact(message), detail=redact(detail)))
+
+    def sign(self, source: str, text: str) -> None:
+        self.pulse.last_sign = self.now()
+        self.last_line = text
+        self._log.write(self.pulse.last_sign, source, text)
+
+    def used(self, usage: Usage) -> None:
+        self.pulse.last_sign = self.now()
+        self._unbilled = self._unbilled.plus(self._priced(usage))
+
+    @property
+    def usage_so_far(self) -> Usage:
+        return self.usage.plus(self._unbilled)
+
+    def bill(self) -> None:
+        """Charge what has been used since the last bill. Called before every decision that looks at a budget."""
+        if self._unbilled == Usage():
+            return
+        usage, self._unbilled = self._unbilled, Usage()
+        self.usage = self.usage.plus(usage)
+        self.post(self._event(ev.Charged, usage=usage, day=day_of(self.now())))
+
+    def _priced(self, usage: Usage) -> Usage:
+        """With the cost by the workflow's rates, where the agent did not tell it."""
+        rates = self._workflow.config.token_rates.get(self._workflow.config.agent.kind)
+        if usage.cost_usd or rates is None:
+            return usage
+        return replace(usage, cost_usd=rates.cost(usage))
+
+    def _event(self, kind: Callable[..., E], **fields: Any) -> E:
+        return kind(at=self.now(), issue_id=self.claim.issue_id, run_id=self.claim.run_id, **fields)

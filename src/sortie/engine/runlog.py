@@ -1,0 +1,61 @@
+"""The log of each run: what agent and hooks said, bounded, without secrets, out of the agent's reach."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from ..core.redact import Redactor
+
+SIZE_LIMIT = 8 * 1024 * 1024
+
+
+def logs_directory(db_path: Path) -> Path:
+    return db_path.with_suffix(".logs")
+
+
+def archive_directory(db_path: Path) -> Path:
+    return db_path.with_suffix(".archive")
+
+
+def log_path(db_path: Path, run_id: str) -> Path:
+    return logs_directory(db_path) / f"{run_id}.log"
+
+
+class RunLog:
+    """Appends lines and keeps the newest 8 to 16 MiB in two files. `problem` says that the disk refused some."""
+
+    def __init__(self, path: Path, redactor: Redactor) -> None:
+        self._path = path
+        self._redactor = redactor
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self.problem = ""
+
+    def write(self, now: float, source: str, text: str) -> None:
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        line = self._redactor.text(text).replace("\r", "\\r")
+        data = f"{stamp} {source}: {line}\n".encode("utf-8", "replace")
+        try:
+            self._append(data)
+        except OSError as error:
+            self.problem = f"{self._path}: {error.strerror}"
+
+    def _append(self, data: bytes) -> None:
+        if self._file is None:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = self._path.open("ab", buffering=0)
+            self._size = self._path.stat().st_size
+        if self._size + len(data) > SIZE_LIMIT:
+            self._file.close()
+            self._path.replace(self._path.with_suffix(".log.1"))
+            self._file = self._path.open("ab", buffering=0)
+            self._size = 0
+        self._file.write(data)
+        self._size += len(data)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

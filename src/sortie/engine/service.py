@@ -1,0 +1,53 @@
+"""An orchestrator as a process of its own: fit to own children, and ended by signals the way people expect."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskStatus
+
+from ..process.platform import prepare
+from .glance import Summary
+from .orchestrator import Orchestrator
+
+
+def serve(
+    orchestrator: Orchestrator, *, until_idle: bool, before_exit: Callable[[], object] = lambda: None
+) -> Summary:
+    """Run it to its end. The first SIGINT or SIGTERM drains, the second ends at once; agents survive neither.
+
+    `before_exit` is called before the second one takes effect, for whoever has a terminal to put in order.
+    """
+    prepare()
+    return anyio.run(_serve, orchestrator, until_idle, before_exit)
+
+
+async def _serve(orchestrator: Orchestrator, until_idle: bool, before_exit: Callable[[], object]) -> Summary:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_obey_signals, orchestrator, before_exit)
+        summary = await orchestrator.run(until_idle=until_idle)
+        tasks.cancel_scope.cancel()
+    return summary
+
+
+async def _obey_signals(
+    orchestrator: Orchestrator,
+    before_exit: Callable[[], object],
+    *,
+    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        asked = False
+        async for _ in signals:
+            if asked:
+                await orchestrator.kill_agents()
+                before_exit()
+                # Hooks and tracker calls may still have a minute to go. All that matters is on disk, and the next
+                # start takes it up as it does after any crash.
+                os._exit(1)
+            orchestrator.drain()
+            asked = True

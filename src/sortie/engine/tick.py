@@ -1,0 +1,153 @@
+"""One tick: look at the tracker, decide, commit the decision, carry it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..core import actions as act
+from ..core import events as ev
+from ..core.budget import day_of
+from ..core.decide import Tick, decide
+from ..core.liveness import overdue
+from ..core.model import Issue
+from ..errors import TrackerError
+from .gather import Findings, look
+from .run import ActiveRun
+from .services import Services
+
+
+class Ticker:
+    """Knows the live runs, starts and stops them; nothing else does."""
+
+    def __init__(self, services: Services, spawn: Callable[[ActiveRun], object]) -> None:
+        self._services = services
+        self._spawn = spawn
+        self.runs: dict[str, ActiveRun] = {}
+        self._touched: set[str] = set()
+        self.tracker_error = ""
+        self._problems: tuple[str, ...] = ()
+
+    async def tick(self, *, start_new: bool = True) -> None:
+        found = await self._look()
+        ledger = self._services.ledger
+        for run in self.runs.values():
+            run.bill()
+        now = self._services.clock.now()
+        ledger.post(*(found.events if found else ()))
+        tick = Tick(
+            now=now,
+            candidates_known=found is not None and start_new,
+            overdue=overdue([run.pulse for run in self.runs.values()], ledger.world.policy, now),
+        )
+        actions = decide(ledger.world, tick)
+        # No await between the decision and its record: whatever slipped in between could not be replayed.
+        if actions:
+            events, starts, stops = self._events(actions, tick)
+            await ledger.record(*events)
+            self._carry_out(starts, stops, found.issues if found else {})
+
+    def run_ended(self, run: ActiveRun) -> None:
+        self.runs.pop(run.claim.issue_id, None)
+        self._touched.add(run.claim.issue_id)
+
+    async def _look(self) -> Findings | None:
+        self._touched.clear()
+        world, now = self._services.ledger.world, self._services.clock.now()
+        try:
+            found = await look(self._services.tracker, world, now, self._touched)
+        except TrackerError as error:
+            if str(error) != self.tracker_error:
+                self._note("warning", "the tracker could not be read; nothing new starts", str(error))
+            self.tracker_error = str(error)
+            return None
+        self.tracker_error = ""
+        if found.problems != self._problems:
+            for problem in found.problems:
+                self._note("warning", "a record of the tracker is ignored", problem)
+            self._problems = found.problems
+        return found
+
+    def _events(
+        self, actions: list[act.Action], tick: Tick
+    ) -> tuple[list[ev.AnyEvent], list[ev.Claimed], list[act.Stop]]:
+        """The decision as events, in order: first the record of the tick, then what it changes."""
+        ticked = ev.Ticked(
+            at=tick.now, candidates_known=tick.candidates_known, overdue=tick.overdue, actions=tuple(actions)
+        )
+        events: list[ev.AnyEvent] = [ticked]
+        starts: list[ev.Claimed] = []
+        stops: list[act.Stop] = []
+        for action in actions:
+            event = self._event(action, tick.now)
+            events.append(event)
+            if isinstance(event, ev.Claimed):
+                starts.append(event)
+            if isinstance(action, act.Stop):
+                stops.append(action)
+        return events, starts, stops
+
+    def _event(self, action: act.Action, now: float) -> ev.AnyEvent:
+        match action:
+            case act.Start():
+                return self._claim(action, now)
+            case act.Stop():
+                return ev.Stopping(
+                    at=now,
+                    issue_id=action.issue_id,
+                    run_id=action.run_id,
+                    cause=action.cause,
+                    detail=action.detail,
+                )
+            case act.Skip():
+                return ev.Skipped(
+                    at=now,
+                    issue_id=action.issue_id,
+                    identifier=action.identifier,
+                    rule=action.rule,
+                    detail=action.detail,
+                )
+            case act.DropRetry():
+                return ev.RetryDropped(
+                    at=now, issue_id=action.issue_id, identifier=action.identifier, why=action.why
+                )
+            case act.Unpark():
+                return ev.Unparked(at=now, issue_id=action.issue_id, identifier=action.identifier, why=action.why)
+            case act.ParkIssue():
+                park = ev.Park(
+                    kind="budget",
+                    reason=action.reason,
+                    fingerprint="",
+                    attempt=action.attempt,
+                    session_id=action.session_id,
+                )
+                return ev.Parked(at=now, issue_id=action.issue_id, identifier=action.identifier, park=park)
+
+    def _claim(self, start: act.Start, now: float) -> ev.Claimed:
+        return ev.Claimed(
+            at=now,
+            issue_id=start.issue_id,
+            run_id=self._services.new_run_id(),
+            identifier=start.identifier,
+            attempt=start.attempt,
+            failures=start.failures,
+            cause=start.cause,
+            agent=self._services.workflow.config.agent.kind,
+            session_id=start.session_id,
+            day=day_of(now),
+        )
+
+    def _carry_out(self, starts: Iterable[ev.Claimed], stops: Iterable[act.Stop], issues: dict[str, Issue]) -> None:
+        for stop in stops:
+            if run := self.runs.get(stop.issue_id):
+                run.stop()
+        for claimed in starts:
+            claim = self._services.ledger.world.running[claimed.issue_id]
+            run = ActiveRun(self._services, claim, issues[claimed.issue_id], claimed.session_id)
+            self.runs[claimed.issue_id] = run
+            self._spawn(run)
+
+    def _note(self, level: ev.Level, message: str, detail: str) -> None:
+        text = self._services.redactor.text(detail)
+        self._services.ledger.post(
+            ev.Noted(at=self._services.clock.now(), level=level, message=message, detail=text)
+        )

@@ -1,0 +1,47 @@
+"""What an agent and a hook may see of our environment: little, and never our credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..core.model import Issue
+from ..process.identity import RUN_MARK, STORE_MARK
+
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "SHELL",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "TERM",
+    "TZ",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "SSH_AUTH_SOCK",
+)
+
+
+def run_environment(
+    environ: Mapping[str, str],
+    *,
+    extra_names: tuple[str, ...],
+    store_id: str,
+    run_id: str,
+    issue: Issue,
+    workspace: Path,
+    attempt: int,
+) -> dict[str, str]:
+    """The complete environment of every process of one run; the marks let a later start find what is left of it."""
+    passed = {name: environ[name] for name in (*PASSED_ON, *extra_names) if name in environ}
+    return {
+        **passed,
+        STORE_MARK: store_id,
+        RUN_MARK: run_id,
+        "SORTIE_ISSUE_ID": issue.id,
+        "SORTIE_ISSUE_IDENTIFIER": issue.identifier,
+        "SORTIE_WORKSPACE": str(workspace),
+        "SORTIE_ATTEMPT": str(attempt),
+    }

@@ -1,0 +1,239 @@
+"""A run on this machine: workspace, hooks, agent session, turns. Whatever happens, nothing of it stays alive.
+
+Steps and their order are those of the protocol: the workspace exists, the old status is deleted, `before_run` may
+write a new one, turns follow; after each completed turn the status is read before the tracker is asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping
+
+import anyio
+from anyio import to_thread
+from msgspec.structs import replace
+
+from ..agents.port import AgentEvent, Said, Session, SessionOpened, SessionOrder, Used
+from ..core.events import ProcessStarted, SessionStarted, WorkspaceMade
+from ..core.exits import Outcome
+from ..errors import AgentError, SortieError
+from ..process.identity import Identity
+from ..protocol.prompt import compose_first_prompt
+from ..protocol.status import Status, delete_status, read_status
+from ..workspace.hooks import run_hook
+from ..workspace.place import Workspace, open_workspace
+from .environment import run_environment
+from .port import Execution, RunLink, RunOrder
+
+CLOSE_DEADLINE = 30.0
+REASON_LINES = 5
+
+
+class LocalHost:
+    """Runs as child processes of this process."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+
+    def prepare(self, order: RunOrder, link: RunLink) -> Execution:
+        return LocalRun(order, link, self._environ)
+
+
+class LocalRun:
+    """One run. Its state is what the outcome needs: turns completed, session id, the last lines heard."""
+
+    def __init__(self, order: RunOrder, link: RunLink, environ: Mapping[str, str]) -> None:
+        self._order = order
+        self._link = link
+        self._environ = environ
+        self._config = order.workflow.config
+        self._scope = anyio.CancelScope()
+        self._issue = order.issue
+        self._session_id = order.session_id
+        self._turns = 0
+        self._last_lines: deque[str] = deque(maxlen=REASON_LINES)
+
+    def stop(self) -> None:
+        self._scope.cancel()
+
+    async def execute(self) -> Outcome:
+        outcome = Outcome(status="cancelled", turns=0)
+        with self._scope:
+            try:
+                outcome = await self._in_workspace()
+            except AgentError as error:
+                outcome = self._failed(error, kind=error.kind, retryable=error.retry, until=error.until)
+            except (SortieError, OSError) as error:
+                outcome = self._failed(error)
+        return self._complete(outcome)
+
+    async def _in_workspace(self) -> Outcome:
+        root = self._config.workspace.root
+        workspace = await to_thread.run_sync(open_workspace, root, self._issue.identifier)
+        with workspace:
+            made = WorkspaceMade(
+                at=self._link.now(),
+                issue_id=self._issue.id,
+                run_id=self._order.run_id,
+                identifier=self._issue.identifier,
+                key=workspace.key,
+                path=str(workspace.path),
+            )
+            await self._link.record(made)
+            if workspace.created:
+                await self._hook("after_create", workspace)
+                workspace.mark_complete()
+            try:
+                return await self._prepared(workspace)
+            finally:
+                await self._after_run(workspace)
+
+    async def _prepared(self, workspace: Workspace) -> Outcome:
+        self._delete_old_status(workspace)
+        await self._hook("before_run", workspace)
+        workspace.verify()
+        session = await self._order.agent.open(self._session_order(workspace), self)
+        try:
+            return await self._turn_loop(workspace, session)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_DEADLINE):
+                await session.close()
+
+    async def _turn_loop(self, workspace: Workspace, session: Session) -> Outcome:
+        for turn in range(1, self._config.agent.max_turns + 1):
+            if refused := await self._link.begin_turn(turn):
+                return Outcome(status="cancelled", turns=self._turns, stop="budget", error=refused)
+            workspace.verify()
+            await session.turn(self._prompt(turn), turn)
+            self._turns = turn
+            await self._link.end_turn(turn)
+            status = read_status(workspace.fd)
+            self._note_status(status)
+            if status.token:
+                reason = status.reason or "\n".join(self._last_lines)
+                return Outcome(status="succeeded", turns=turn, soft_stop=status.token, reason=reason)
+            issue = await self._link.refresh_issue()
+            if issue is None:
+                return Outcome(status="cancelled", turns=turn, stop="gone", error="the issue left the tracker")
+            self._issue = issue
+            if not self._config.policy().is_active(issue.state):
+                break
+        return Outcome(status="succeeded", turns=self._turns)
+
+    def _prompt(self, turn: int) -> str:
+        rendered = self._order.workflow.template.render(
+            self._issue, attempt=self._order.attempt - 1, turn=turn, max_turns=self._config.agent.max_turns
+        )
+        return compose_first_prompt(rendered) if turn == 1 else rendered
+
+    def _failed(
+        self, error: Exception, *, kind: str = "run_failed", retryable: bool = True, until: float | None = None
+    ) -> Outcome:
+        return Outcome(
+            status="failed",
+            turns=self._turns,
+            error=str(error),
+            error_kind=kind,
+            retryable=retryable,
+            limited_until=until,
+        )
+
+    def _complete(self, outcome: Outcome) -> Outcome:
+        return replace(outcome, turns=self._turns, session_id=self._session_id)
+
+    # -- what the agent reports -------------------------------------------------------------------------------
+
+    async def process_started(self, identity: Identity) -> None:
+        await self._link.record(
+            ProcessStarted(
+                at=self._link.now(),
+                issue_id=self._issue.id,
+                run_id=self._order.run_id,
+                pid=identity.pid,
+                start_ticks=identity.start_ticks,
+                boot_id=identity.boot_id,
+            )
+        )
+
+    def report(self, event: AgentEvent) -> None:
+        match event:
+            case Said(text):
+                self._last_lines.append(text)
+                self._link.sign("agent", text)
+            case Used(usage):
+                self._link.used(usage)
+            case SessionOpened(session_id):
+                self._session_id = session_id
+                self._link.post(
+                    SessionStarted(
+                        at=self._link.now(),
+                        issue_id=self._issue.id,
+                        run_id=self._order.run_id,
+                        session_id=session_id,
+                    )
+                )
+
+    # -- files and hooks --------------------------------------------------------------------------------------
+
+    def _delete_old_status(self, workspace: Workspace) -> None:
+        result = delete_status(workspace.fd)
+        if result.startswith("skipped"):
+            self._link.note("warning", "the old status file was not deleted", result)
+        elif result.startswith("failed"):
+            self._link.note("debug", "the old status file could not be deleted", result)
+
+    def _note_status(self, status: Status) -> None:
+        if status.token:
+            self._link.note("info", f"the agent signalled {status.token}", status.reason)
+        elif status.problem:
+            self._link.note("warning", "the status file could not be read and is ignored", status.problem)
+        elif status.unrecognised is not None:
+            value = ascii(status.unrecognised.decode("latin-1"))
+            self._link.note("warning", f"the status file holds an unknown value, ignored: {value}")
+
+    async def _hook(self, name: str, workspace: Workspace) -> None:
+        script = getattr(self._config.hooks, name)
+        if not script:
+            return
+        await run_hook(
+            name,
+            script,
+            workspace=workspace.path,
+            workspace_fd=workspace.fd,
+            env=self._environment(workspace),
+            run_id=self._order.run_id,
+            timeout=self._config.hooks.timeout,
+            on_line=lambda line: self._link.sign(name, line),
+        )
+
+    async def _after_run(self, workspace: Workspace) -> None:
+        """Best effort, also for a run that was stopped: its failure is a note, never the verdict."""
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._hook("after_run", workspace)
+            except (SortieError, OSError) as error:
+                self._link.note("warning", "after_run failed", str(error))
+
+    def _environment(self, workspace: Workspace) -> dict[str, str]:
+        return run_environment(
+            self._environ,
+            extra_names=self._config.agent.env,
+            store_id=self._order.store_id,
+            run_id=self._order.run_id,
+            issue=self._issue,
+            workspace=workspace.path,
+            attempt=self._order.attempt,
+        )
+
+    def _session_order(self, workspace: Workspace) -> SessionOrder:
+        return SessionOrder(
+            run_id=self._order.run_id,
+            issue_id=self._issue.id,
+            identifier=self._issue.identifier,
+            attempt=self._order.attempt,
+            workspace=workspace.path,
+            workspace_fd=workspace.fd,
+            environment=self._environment(workspace),
+            resume=self._order.session_id,
+        )

@@ -1,0 +1,73 @@
+"""The seam between the engine and the place where a run executes.
+
+The engine decides and remembers; a host prepares the workspace, runs the agent turn by turn, and reports. Only what
+is in `RunOrder` travels to it and only `RunLink` calls and an `Outcome` come back, so a host may be far away.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from ..agents.port import Agent
+from ..core.events import AnyEvent, Level
+from ..core.exits import Outcome
+from ..core.model import Issue, Usage
+from ..workflow.load import Workflow
+
+
+class RunOrder(Struct, frozen=True, kw_only=True):
+    """One run: which issue, by which rules (a snapshot), by which agent, resuming what."""
+
+    store_id: str
+    run_id: str
+    attempt: int
+    issue: Issue
+    workflow: Workflow
+    agent: Agent
+    session_id: str = ""
+
+
+class RunLink(Protocol):
+    """What a running run may ask of the engine and must tell it."""
+
+    async def record(self, *events: AnyEvent) -> None:
+        """Returns when the events are durable."""
+
+    def post(self, *events: AnyEvent) -> None:
+        """Make the events part of the log, in order, without waiting for the disk."""
+
+    async def begin_turn(self, turn: int) -> str:
+        """Charge one turn; a non-empty answer is the reason why it may not start."""
+
+    async def end_turn(self, turn: int) -> None:
+        """The turn completed."""
+
+    async def refresh_issue(self) -> Issue | None:
+        """The issue as the tracker shows it now, or as last known; None where it is gone."""
+
+    def note(self, level: Level, message: str, detail: str = "") -> None:
+        """Something a person will want to read."""
+
+    def sign(self, source: str, text: str) -> None:
+        """A line from the agent or a hook: a sign of life, and an entry in the log of the run."""
+
+    def used(self, usage: Usage) -> None:
+        """Tokens and money used since the last call."""
+
+    def now(self) -> float: ...
+
+
+class Execution(Protocol):
+    """One run in progress."""
+
+    async def execute(self) -> Outcome:
+        """Run to the end, whatever happens on the way; only cancellation raises."""
+
+    def stop(self) -> None:
+        """End the agent and finish early; `execute` then returns what was reached."""
+
+
+class Host(Protocol):
+    def prepare(self, order: RunOrder, link: RunLink) -> Execution: ...
