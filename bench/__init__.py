@@ -1,0 +1,1 @@
+"""What Sortie costs, measured. `python3 dev.py bench` runs everything and prints ratios to bare processes."""

@@ -1,0 +1,52 @@
+"""The examples do what their page says, run as a user would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def run_example(name: str, tmp_path: Path, **environ: str) -> tuple[int, Path]:
+    project = tmp_path / name
+    shutil.copytree(EXAMPLES / name, project)
+    argv = [sys.executable, "-m", "sortie", "run", "--until-idle"]
+    done = subprocess.run(argv, cwd=project, env={**os.environ, **environ}, timeout=50, check=False)
+    return done.returncode, project
+
+
+def states(project: Path) -> dict[str, str]:
+    return {issue["identifier"]: issue["state"] for issue in json.loads((project / "issues.json").read_text())}
+
+
+def git(*arguments: str, cwd: Path) -> str:
+    argv = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost", *arguments]
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_shell_agent_hands_one_issue_over_and_is_blocked_on_the_other(tmp_path):
+    code, project = run_example("shell-agent", tmp_path)
+    assert code == 3, "one issue ended parked"
+    assert states(project) == {"SHELL-1": "In Review", "SHELL-2": "In Progress"}
+    assert (project / "workspaces" / "SHELL-1" / "result.txt").exists()
+    comments = json.loads((project / "issues.json").read_text())[1]["comments"]
+    assert "needs an API key that is not here" in comments[-1]["body"]
+
+
+def test_the_git_workspace_gives_each_issue_a_branch_with_its_work_committed(tmp_path):
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    git("init", "--quiet", cwd=repository)
+    git("commit", "--quiet", "--allow-empty", "-m", "start", cwd=repository)
+    code, project = run_example("git-workspace", tmp_path, REPOSITORY=str(repository))
+    assert code == 0
+    for number in (1, 2):
+        workspace = project / "workspaces" / f"GIT-{number}"
+        assert git("branch", "--show-current", cwd=workspace).strip() == f"sortie/GIT-{number}"
+        assert git("log", "-1", "--format=%s", cwd=workspace).strip() == f"Work on GIT-{number}"
+        assert git("show", "HEAD:CHANGES", cwd=workspace).strip() == f"handled GIT-{number}"
