@@ -6,7 +6,7 @@ scheduling state, `sortie why` reads them back. An event says what is already tr
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -161,7 +161,11 @@ class EffectDone(Event, frozen=True, kw_only=True, tag="effect_done"):
 
 
 class RunEnded(Event, frozen=True, kw_only=True, tag="end"):
-    """The verdict on a run. The claim stays until `Settled`."""
+    """The verdict on a run. The claim stays until `Settled`.
+
+    `fingerprint` is that of the issue as last seen before the verdict, so that what people change after it is not
+    overlooked where a crash delays the settlement; empty where it is not known.
+    """
 
     status: RunStatus
     turns: int
@@ -175,6 +179,7 @@ class RunEnded(Event, frozen=True, kw_only=True, tag="end"):
     session_id: str = ""
     usage: Usage = Usage()
     handoff_planned: bool = False
+    fingerprint: str = ""
 
 
 class Retry(Struct, frozen=True, kw_only=True):
@@ -285,6 +290,27 @@ AnyEvent = (
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+def sound(event: AnyEvent) -> AnyEvent:
+    """The event without lone surrogates, which neither JSON nor SQLite can hold; nearly always the event itself."""
+    try:
+        _encoder.encode(event)
+    except UnicodeEncodeError:
+        return msgspec.convert(_without_surrogates(msgspec.to_builtins(event)), type=type(event))
+    return event
+
+
+def _without_surrogates(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode("utf-8")
+        case dict():
+            return {key: _without_surrogates(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_surrogates(item) for item in value]
+        case _:
+            return value
 
 
 def encode(event: AnyEvent) -> bytes:

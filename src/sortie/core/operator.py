@@ -30,7 +30,9 @@ def find(world: World, text: str) -> str | None:
 def obey(world: World, verb: str, text: str, now: float) -> Answer:
     issue_id = find(world, text)
     if issue_id is None:
-        return Answer(False, f"{text} is not known; `sortie status` lists what is.")
+        return Answer(
+            False, f"{text} is not known; `sortie status` lists what is."
+        )
     hands = {"unpark": _unpark, "stop": _stop, "retry": _retry}
     if verb not in hands:
         return Answer(False, f"{verb} is not a command; use one of {', '.join(hands)}.")

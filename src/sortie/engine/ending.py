@@ -50,13 +50,16 @@ class Ending:
         else:
             await self._ledger.record(ended, *await self._settlement(outcome, None))
 
-    async def resume(self, ended: ev.RunEnded, pending: Sequence[Effect]) -> None:
-        """Go on after a crash: the verdict stands, what is pending is delivered, the claim is given up."""
-        outcome = outcome_of(ended)
-        handed = await self._deliver(pending, again=True)
-        if ended.handoff_planned and not any(effect.verb == "transition" for effect in pending):
-            handed = await self._is_handed_over()
-        await self._ledger.record(*await self._settlement(outcome, handed if ended.handoff_planned else None))
+    async def resume(self, ended: ev.RunEnded, pending: Sequence[Effect], *, handed_before: bool) -> None:
+        """Go on after a crash: the verdict stands, what is pending is delivered, the claim is given up.
+
+        `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
+        """
+        handed = await self._deliver(pending, again=True) or handed_before
+        settlement = await self._settlement(
+            outcome_of(ended), handed if ended.handoff_planned else None, seen=ended.fingerprint
+        )
+        await self._ledger.record(*settlement)
 
     def _verdict(self, outcome: Outcome, usage: Usage, handoff: bool) -> ev.RunEnded:
         return ev.RunEnded(
@@ -75,6 +78,7 @@ class Ending:
             session_id=outcome.session_id,
             usage=usage,
             handoff_planned=handoff,
+            fingerprint=fingerprint(self._issue) if self._issue.comments is not None else "",
         )
 
     def _planned(self, outcome: Outcome, usage: Usage, handoff: bool) -> list[ev.EffectPlanned]:
@@ -110,16 +114,15 @@ class Ending:
                 self._issue = replace(self._issue, state=effect.argument)
         return handed
 
-    async def _is_handed_over(self) -> bool:
-        await self._look_again()
-        return self._issue.state.lower() == self._policy.handoff_state.lower()
-
-    async def _settlement(self, outcome: Outcome, handed: bool | None) -> list[ev.AnyEvent]:
+    async def _settlement(self, outcome: Outcome, handed: bool | None, *, seen: str = "") -> list[ev.AnyEvent]:
+        """`seen` is the fingerprint to park with; without one it is taken now."""
         now = self._now()
         result = self._settle(outcome, handed, now)
         if result.park:
-            await self._look_again()
-            result = replace(result, park=replace(result.park, fingerprint=fingerprint(self._issue)))
+            if not seen:
+                await self._look_again()
+                seen = fingerprint(self._issue)
+            result = replace(result, park=replace(result.park, fingerprint=seen))
         settled = ev.Settled(
             at=now,
             issue_id=self._claim.issue_id,

@@ -40,8 +40,12 @@ class Glance(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """How things stand when the service ends. `clean` is False where a person has something to look at."""
+    """How things stand when the service ends. `clean` is False where a person has something to look at.
 
+    `drained` says that it ended because it was asked to, not because there was nothing left to do.
+    """
+
+    drained: bool
     parked: tuple[Aside, ...]
     waiting: tuple[Waiting, ...]
     out_of_budget: tuple[View, ...]
@@ -83,9 +87,10 @@ def _run(world: World, run: ActiveRun, now: float) -> RunGlance:
     )
 
 
-def summarise(world: World) -> Summary:
+def summarise(world: World, *, drained: bool) -> Summary:
     starved = [issue_id for issue_id, (rule, _) in world.skips.items() if rule == "day-budget"]
     return Summary(
+        drained=drained,
         parked=tuple(world.parked.values()),
         waiting=tuple(world.waiting.values()),
         out_of_budget=tuple(world.issues[issue_id] for issue_id in starved if issue_id in world.issues),

@@ -78,7 +78,7 @@ class Orchestrator:
                 await self._work(services, loaded, until_idle=until_idle)
             finally:
                 await services.tracker.aclose()
-            return summarise(services.ledger.world)
+            return summarise(services.ledger.world, drained=self._draining)
 
     def drain(self) -> None:
         """Start nothing more, end the agents, keep what is needed to resume them, return from `run`."""

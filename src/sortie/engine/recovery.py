@@ -14,6 +14,7 @@ from ..core import events as ev
 from ..core.exits import Outcome, stopped
 from ..core.model import Issue, Usage
 from ..errors import TrackerError
+from ..hosts.local import REASON_LINES
 from ..process.identity import Identity
 from ..process.sweep import end_orphans
 from ..protocol.status import read_status
@@ -21,6 +22,7 @@ from ..store import reading
 from ..store.load import ClaimRow, EffectRow, Loaded
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
+from .runlog import last_words, log_path
 from .services import Services
 
 SETTLED_AT_ONCE = 16
@@ -66,14 +68,15 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
         running = services.ledger.world.running[claim.issue_id]
         ending = Ending(services, services.workflow, services.tracker, running, await _issue(services, claim))
         if claim.ending:
-            await ending.resume(claim.ending, [_effect(row) for row in effects])
+            pending = [_effect(row) for row in effects]
+            await ending.resume(claim.ending, pending, handed_before=await _handed_over(services, claim.run_id))
             return
         for row in effects:
             await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
-        await ending.finish(_outcome(claim), await _usage(services, claim.run_id))
+        await ending.finish(_outcome(services, claim), await _usage(services, claim.run_id))
 
 
-def _outcome(claim: ClaimRow) -> Outcome:
+def _outcome(services: Services, claim: ClaimRow) -> Outcome:
     reached = Outcome(
         status="cancelled",
         turns=claim.turn if claim.turn_done else max(claim.turn - 1, 0),
@@ -85,11 +88,12 @@ def _outcome(claim: ClaimRow) -> Outcome:
         # The turn had completed, so what the agent wrote is its word, and files outlive orchestrators.
         status = read_status(Path(claim.workspace))
         if status.token:
+            log = log_path(services.workflow.config.db_path, claim.run_id)
             return Outcome(
                 status="succeeded",
                 turns=reached.turns,
                 soft_stop=status.token,
-                reason=status.reason,
+                reason=status.reason or last_words(log, "agent", REASON_LINES),
                 session_id=claim.session_id,
             )
     return stopped(reached, "crash", "the orchestrator died during this run")
@@ -97,12 +101,24 @@ def _outcome(claim: ClaimRow) -> Outcome:
 
 async def _usage(services: Services, run_id: str) -> Usage:
     """What the run had been charged for before the crash."""
-    logged = await services.ledger.store.read(lambda db: reading.events(db, run_id=run_id, limit=1_000_000))
     total = Usage()
-    for entry in logged:
-        if isinstance(entry.event, ev.Charged):
-            total = total.plus(entry.event.usage)
+    for event in await _log_of(services, run_id):
+        if isinstance(event, ev.Charged):
+            total = total.plus(event.usage)
     return total
+
+
+async def _handed_over(services: Services, run_id: str) -> bool:
+    """Whether the hand-off had been made before the crash."""
+    return any(
+        isinstance(event, ev.EffectDone) and event.verb == "transition" and event.ok
+        for event in await _log_of(services, run_id)
+    )
+
+
+async def _log_of(services: Services, run_id: str) -> list[ev.AnyEvent]:
+    logged = await services.ledger.store.read(lambda db: reading.events(db, run_id=run_id, limit=1_000_000))
+    return [entry.event for entry in logged]
 
 
 async def _issue(services: Services, claim: ClaimRow) -> Issue:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..core import events as ev
 from ..core.redact import Redactor
-from ..workflow.load import Workflow, check, load
+from ..workflow.load import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
 from ..workflow.watch import Broken, Changed, Reloader
 from . import adapters
@@ -17,6 +17,11 @@ from .services import Services
 def load_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> Workflow:
     """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
     return load(path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems)
+
+
+def examine_workflow(path: Path, environ: Mapping[str, str]) -> Examination:
+    """Everything about the file, also where it is broken; nothing is raised for what is wrong with it."""
+    return examine(path, environ=environ, kinds=adapters.kinds(), inspect=adapters.problems)
 
 
 def check_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> list[Problem]:

@@ -45,7 +45,7 @@ class ActiveRun:
         self._unbilled = Usage()
         self._execution: Execution | None = None
         self._stopped = False
-        self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id), services.redactor)
+        self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id))
 
     def now(self) -> float:
         return self._services.clock.now()
@@ -163,8 +163,8 @@ class ActiveRun:
 
     def sign(self, source: str, text: str) -> None:
         self.pulse.last_sign = self.now()
-        self.last_line = text
-        self._log.write(self.pulse.last_sign, source, text)
+        self.last_line = self._services.redactor.text(text)
+        self._log.write(self.pulse.last_sign, source, self.last_line)
 
     def used(self, usage: Usage) -> None:
         self.pulse.last_sign = self.now()

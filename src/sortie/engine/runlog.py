@@ -1,4 +1,4 @@
-"""The log of each run: what agent and hooks said, bounded, without secrets, out of the agent's reach."""
+"""The log of each run: what agent and hooks said, bounded, out of the agent's reach."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from ..core.redact import Redactor
-
 SIZE_LIMIT = 8 * 1024 * 1024
+TAIL_SIZE = 64 * 1024
 
 
 def logs_directory(db_path: Path) -> Path:
@@ -23,19 +22,31 @@ def log_path(db_path: Path, run_id: str) -> Path:
     return logs_directory(db_path) / f"{run_id}.log"
 
 
+def last_words(path: Path, source: str, count: int) -> str:
+    """The last lines that one source said, for those who come after a crash; empty where there are none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - TAIL_SIZE, 0))
+            lines = file.read().decode("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    entries = [line.partition(" ")[2] for line in lines]
+    said = [entry.removeprefix(f"{source}: ") for entry in entries if entry.startswith(f"{source}: ")]
+    return "\n".join(said[-count:])
+
+
 class RunLog:
     """Appends lines and keeps the newest 8 to 16 MiB in two files. `problem` says that the disk refused some."""
 
-    def __init__(self, path: Path, redactor: Redactor) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._redactor = redactor
         self._file: BinaryIO | None = None
         self._size = 0
         self.problem = ""
 
     def write(self, now: float, source: str, text: str) -> None:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        line = self._redactor.text(text).replace("\r", "\\r")
+        line = text.replace("\r", "\\r")
         data = f"{stamp} {source}: {line}\n".encode("utf-8", "replace")
         try:
             self._append(data)

@@ -17,7 +17,7 @@ from .orchestrator import Orchestrator
 def serve(
     orchestrator: Orchestrator, *, until_idle: bool, before_exit: Callable[[], object] = lambda: None
 ) -> Summary:
-    """Run it to its end. The first SIGINT or SIGTERM drains, the second ends at once; agents survive neither.
+    """Run it to its end. The first SIGINT, SIGTERM or SIGHUP drains, the next ends at once; agents survive neither.
 
     `before_exit` is called before the second one takes effect, for whoever has a terminal to put in order.
     """
@@ -39,7 +39,7 @@ async def _obey_signals(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         task_status.started()
         asked = False
         async for _ in signals:

@@ -79,8 +79,8 @@ def read_bounded(directory: int, name: str, limit: int) -> bytes:
         return content
 
 
-def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:
-    """Put a whole, durable file at `name`, or leave everything as it was.
+def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
+    """Put a whole file at `name`, or leave everything as it was; `durable` waits until it is on disk.
 
     A link at `name` is replaced, not followed.
     """
@@ -90,12 +90,14 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         os.unlink(temporary, dir_fd=directory)
         raise
-    os.fsync(directory)
+    if durable:
+        os.fsync(directory)
 
 
 def remove_tree(parent: int, name: str) -> None:

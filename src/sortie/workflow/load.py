@@ -34,11 +34,16 @@ class Workflow(Struct, frozen=True):
 
 
 class Examination(Struct, frozen=True):
-    """Everything found out about a file; `workflow` is None where there are errors."""
+    """Everything found out about a file; `workflow` is None where there are errors.
+
+    `config` is the best reading even then, defaults where nothing can be read: good for finding the store of a
+    service that runs on an earlier version of the file, and for nothing else.
+    """
 
     workflow: Workflow | None
     problems: tuple[Problem, ...]
     digest: str
+    config: Config
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -92,12 +97,22 @@ def examine(
     content = _content(path, problems)
     digest = _digest(variables.file_content, content, problems)
     parts = _parts(path, content, variables, kinds, problems)
-    if parts is not None:
+    if parts[0] is not None:
         _add_findings(inspect(parts[0]), parts[0], problems)
     found = tuple(problems.in_order())
-    if parts is None or any(problem.severity == "error" for problem in found):
-        return Examination(None, found, digest)
-    return Examination(Workflow(*parts, tuple(str(problem) for problem in found), digest), found, digest)
+    config, template = parts
+    if config is None or template is None or any(problem.severity == "error" for problem in found):
+        return Examination(None, found, digest, config or _stand_in(path, variables, kinds))
+    workflow = Workflow(config, template, tuple(str(problem) for problem in found), digest)
+    return Examination(workflow, found, digest, config)
+
+
+def _stand_in(path: Path, variables: Variables, kinds: Collection[str]) -> Config:
+    """What an empty file would mean, with what is wrong with that left unsaid."""
+    unsaid = Problems(str(path))
+    empty = read_tree("", 1, unsaid)
+    assert empty is not None
+    return read_config(path, empty, variables, kinds, unsaid)
 
 
 def _add_findings(findings: Iterable[tuple[str, str]], config: Config, problems: Problems) -> None:
@@ -129,15 +144,15 @@ def _digest(env_content: bytes, content: bytes, problems: Problems) -> str:
 
 def _parts(
     path: Path, content: bytes, variables: Variables, kinds: Collection[str], problems: Problems
-) -> tuple[Config, PromptTemplate] | None:
+) -> tuple[Config | None, PromptTemplate | None]:
     if any(problem.file == problems.file for problem in problems.in_order()):
-        return None
+        return None, None
     text = decode(content, problems)
     document = split(text, problems) if text is not None else None
     if document is None:
-        return None
+        return None, None
     tree = read_tree(document.settings, document.settings_line, problems)
     template = compile_prompt(document, problems)
     # With broken YAML every required key would seem to be missing.
     config = read_config(path, tree, variables, kinds, problems) if tree is not None else None
-    return (config, template) if config is not None and template is not None else None
+    return config, template

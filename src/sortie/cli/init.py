@@ -1,0 +1,74 @@
+"""`sortie init`: a workflow to begin with, which runs as it is."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from ..errors import SortieError
+from .exits import DONE
+from .words import clean
+
+TRACKERS = ("file",)
+AGENTS = {
+    "command": """\
+agent:
+  kind: command             # any program: the prompt comes on its standard input
+  command: ./agent.sh       # run with `sh -c` in the workspace of the issue""",
+    "mock": """\
+agent:
+  kind: mock                # no program: plays a script, for trying things out""",
+}
+
+
+@click.command("init")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".", metavar="[DIR]")
+@click.option("--tracker", type=click.Choice(TRACKERS), default=TRACKERS[0], help="Where the issues are.")
+@click.option("--agent", type=click.Choice(list(AGENTS)), help="Who works on them; asked for on a terminal.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+def init_command(directory: Path, tracker: str, agent: str | None, force: bool) -> int:  # noqa: ARG001
+    """Write a commented WORKFLOW.md, sample issues and a sample agent into DIR.
+
+    The result works as it is: `sortie run --until-idle` hands both sample issues over for review and ends with 0.
+    """
+    agent = agent or _ask_agent()
+    texts = {
+        "WORKFLOW.md": _template("WORKFLOW.md").replace("@AGENT@", AGENTS[agent]),
+        "issues.json": _template("issues.json"),
+    }
+    if agent == "command":
+        texts["agent.sh"] = _template("agent.sh")
+    _write(directory, texts, force=force)
+    where = "" if directory == Path() else f" {directory / 'WORKFLOW.md'}"
+    click.echo(f"\nNext:\n  sortie doctor{where}\n  sortie run{where} --until-idle")
+    return DONE
+
+
+def _ask_agent() -> str:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "command"
+    answer: str = click.prompt("Agent", type=click.Choice(list(AGENTS)), default="command")
+    return answer
+
+
+def _template(name: str) -> str:
+    return files("sortie.cli").joinpath("templates", "init", name).read_text("utf-8")
+
+
+def _write(directory: Path, texts: dict[str, str], *, force: bool) -> None:
+    """All or nothing where files are in the way; a file is made anew, never written through."""
+    in_the_way = [name for name in texts if (directory / name).exists()]
+    if in_the_way and not force:
+        raise SortieError(
+            f"{directory} holds {', '.join(in_the_way)} already.", fix="Choose another directory, or add --force."
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        path = directory / name
+        path.unlink(missing_ok=True)
+        path.write_text(text, "utf-8")
+        path.chmod(0o755 if name.endswith(".sh") else 0o644)
+        click.echo(f"wrote {clean(str(path))}")

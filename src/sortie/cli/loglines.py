@@ -1,0 +1,123 @@
+"""Log lines on standard error, as text or JSON: one line for each event, which no reader can hold up.
+
+A pipe nobody reads from, or a terminal that somebody stopped with Ctrl-S, must not stop the service: lines are
+written by a thread of their own, and the ones that do not fit into its queue are counted and left out.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import MutableMapping
+from typing import IO, Any
+
+import structlog
+
+from ..core import events as ev
+from ..core.narrate import narrate
+from .words import clean, stamp
+
+LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
+_QUEUED_LINES = 10_000
+_FLUSH_WITHIN = 2.0
+
+
+class LineWriter:
+    """A stream for structlog that never blocks and never raises."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._lines: queue.Queue[str | None] = queue.Queue(_QUEUED_LINES)
+        self.lost = 0
+        self._thread = threading.Thread(target=self._write, name="sortie-log", daemon=True)
+        self._thread.start()
+
+    def msg(self, line: str) -> None:
+        try:
+            if self.lost:
+                self._lines.put_nowait(f"({self.lost} lines were lost because nobody read them)")
+                self.lost = 0
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self.lost += 1
+
+    debug = info = warning = error = msg
+
+    def close(self) -> None:
+        """Write what waits; give up where the reader does not take it."""
+        try:
+            self._lines.put(None, timeout=_FLUSH_WITHIN)
+        except queue.Full:
+            return
+        self._thread.join(_FLUSH_WITHIN)
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                print(line, file=self._stream, flush=True)
+            except (OSError, ValueError):
+                return  # nobody is there any more: the queue fills, and lines are lost as announced
+
+
+class LogLines:
+    """Says events and sentences. `names` maps issue ids to the identifiers people know."""
+
+    def __init__(self, level: str, *, as_json: bool, names: dict[str, str], stream: IO[str] | None = None) -> None:
+        self._names = dict(names)
+        self._trouble = ""
+        self._writer = LineWriter(stream or sys.stderr)
+        self._log: Any = structlog.wrap_logger(
+            self._writer,
+            processors=[structlog.processors.JSONRenderer() if as_json else _as_text],
+            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        )
+
+    def open(self) -> None:
+        """Lines need no preparation."""
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def hear(self, event: ev.AnyEvent) -> None:
+        """A listener of the service."""
+        learn_name(self._names, event)
+        sentence = narrate(event)
+        issue = self._names.get(event.issue_id, event.issue_id)
+        about = {"issue": issue, "issue_id": event.issue_id, "run_id": event.run_id}
+        self._say(event.at, sentence.level, ev.kind_of(event), sentence.text, {**_scalars(event), **about})
+
+    def say(self, level: str, sentence: str) -> None:
+        """Something that is not an event."""
+        self._say(time.time(), level, "service", sentence, {})
+
+    def trouble(self, sentence: str) -> None:
+        """The store cannot be written; empty when it can again. Said once, however often it is tried."""
+        if sentence != self._trouble:
+            self._trouble = sentence
+            self.say("error" if sentence else "info", sentence or "the store can be written again")
+
+    def _say(self, at: float, level: str, kind: str, sentence: str, about: dict[str, Any]) -> None:
+        facts = {key: value for key, value in about.items() if value != ""}
+        getattr(self._log, level)(kind, time=stamp(at), level=level, message=sentence, **facts)
+
+
+def learn_name(names: dict[str, str], event: ev.AnyEvent) -> None:
+    identifier = event.view.identifier if isinstance(event, ev.IssueSeen) else getattr(event, "identifier", "")
+    if identifier:
+        names[event.issue_id] = identifier
+
+
+def _scalars(event: ev.AnyEvent) -> dict[str, Any]:
+    """What the event says beyond its sentence: numbers and words, no structures."""
+    left_out = {"at", "issue_id", "run_id", "identifier", "level", "message"}
+    fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in left_out}
+    return {name: value for name, value in fields.items() if isinstance(value, str | int | float)}
+
+
+def _as_text(logger: Any, method: str, facts: MutableMapping[str, Any]) -> str:  # noqa: ARG001
+    """`2026-11-15T22:10:11Z info  PROJ-1 started run …`."""
+    level = "warn" if facts["level"] == "warning" else facts["level"]
+    issue = f"{facts['issue']} " if "issue" in facts else ""
+    return clean(f"{facts['time']} {level:<5} {issue}{facts['message']}")

@@ -1,0 +1,160 @@
+"""The `sortie` command: loads only the sub-command that is called, turns every error into a sentence and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import ConfigurationError, SortieError
+from .exits import DONE, FAILED, USAGE
+
+# The order of the help page; commands that do their work in one breath share a line.
+FAMILIES = {
+    ("demo",): "the whole thing in a minute: no account, no network",
+    ("init",): "write a commented WORKFLOW.md to begin with",
+    ("validate",): "every problem of a workflow, with file and line",
+    ("doctor",): "what a run needs, and how to get what is missing",
+    ("run",): "work off the tracker; short: sortie WORKFLOW.md",
+    ("status",): "what runs, waits and is parked now",
+    ("history",): "what ran, and how it ended",
+    ("logs",): "what the agent of an issue said",
+    ("why",): "why anything happened to an issue, or did not",
+    ("unpark", "stop", "retry"): "free, end or hurry an issue",
+}
+HOMES = {name: names[0] if len(names) == 1 else "operate" for names in FAMILIES for name in names}
+
+
+class ReaderLeft(Exception):
+    """Nobody reads our output any more, as in `sortie history | head`."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is called; the help page imports none."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+            return answer
+        except BrokenPipeError as error:
+            raise ReaderLeft from error  # click would end the process with code 1
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in HOMES:
+            return None
+        module = import_module(f"sortie.cli.{HOMES[cmd_name]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in HOMES and (args[0].endswith(".md") or os.sep in args[0]):
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(", ".join(names), sentence) for names, sentence in FAMILIES.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.version_option(__version__, prog_name="sortie", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show where an error comes from.")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Turns work items into coding-agent runs and never loses track of them."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the answer is the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    _make_printing_safe()
+    try:
+        # Wherever it stands on the line, it means the same.
+        answer = cli.main([word for word in given if word != "--debug"], prog_name="sortie", standalone_mode=False)
+        return answer if isinstance(answer, int) else DONE
+    except ReaderLeft:
+        # That is no error; and Python must not try to flush what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        if debug:
+            traceback.print_exception(error)
+        return _explain(error)
+
+
+def _make_printing_safe() -> None:
+    """Whatever the caller did to our standard streams, printing a strange character or to nobody does not fail."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by the caller: the number must not go to the next file that is opened.
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _explain(error: BaseException) -> int:
+    match error:
+        case BaseExceptionGroup():
+            return max(_explain(leaf) for leaf in _worth_telling(error))
+        case click.UsageError():
+            where = error.ctx.command_path if error.ctx else "sortie"
+            return _tell(USAGE, f"{error.format_message()} See `{where} --help`.")
+        case click.ClickException():
+            return _tell(FAILED, error.format_message())
+        case click.Abort() | KeyboardInterrupt():
+            return _tell(FAILED, "Interrupted.")
+        case ConfigurationError():
+            return _tell(USAGE, *(error.problems or [str(error)]))
+        case SortieError():
+            return _tell(FAILED, str(error))
+        case OSError(filename=str(path)):
+            return _tell(FAILED, f"{path}: {error.strerror}.")
+        case _:
+            what = f"{type(error).__name__}: {error}"
+            return _tell(FAILED, f"Something unforeseen happened ({what}). Run it again with --debug to see where.")
+
+
+def _worth_telling(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """What went wrong in concurrent tasks: the errors meant for people, else the first of the others."""
+    leaves = list(_leaves(group))
+    return [leaf for leaf in leaves if isinstance(leaf, SortieError)] or leaves[:1]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _tell(code: int, *sentences: str) -> int:
+    from .words import clean
+
+    for sentence in sentences:
+        click.echo(f"sortie: {clean(sentence)}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,101 @@
+"""`sortie run`: the service on a terminal, in a log, or as a preview of what it would do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .exits import DONE, UNFINISHED
+from .place import env_file_option, json_option, load_checked, workflow_argument
+from .words import clean
+
+if TYPE_CHECKING:
+    from .tally import Tally
+
+
+@click.command("run")
+@workflow_argument
+@click.option("--until-idle", is_flag=True, help="End when nothing is running, due or ready to start.")
+@click.option("--dry-run", is_flag=True, help="Show what would start and what would not; change nothing.")
+@env_file_option
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="Default: logging.format, else text.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warn", "warning", "error"]),
+    help="Default: logging.level, else info.",
+)
+@json_option
+def run_command(
+    workflow: Path,
+    until_idle: bool,
+    dry_run: bool,
+    env_file: Path | None,
+    log_format: str | None,
+    log_level: str | None,
+    as_json: bool,
+) -> int:
+    """Work off the tracker: give each active issue a workspace and an agent, until told to stop.
+
+    On a terminal you see a live view, otherwise log lines on standard error. The first Ctrl-C (or SIGTERM) ends
+    the agents and keeps what is needed to resume them; a second one ends at once.
+
+    With --until-idle the exit code is 0 where everything was done and 3 where issues were left parked, failed or
+    out of budget.
+    """
+    if dry_run:
+        from .dry_run import show_preview
+
+        return show_preview(workflow, env_file, as_json=as_json)
+    if as_json:
+        raise click.UsageError("--json goes with --dry-run; for logs there is --log-format json.")
+    return _serve(workflow, env_file, log_format, log_level, until_idle=until_idle)
+
+
+def _serve(
+    workflow: Path, env_file: Path | None, log_format: str | None, log_level: str | None, *, until_idle: bool
+) -> int:
+    from ..engine.orchestrator import Orchestrator
+    from .serving import Voice, remembered, serve_aloud
+    from .tally import Tally, print_tally
+
+    loaded = load_checked(workflow, env_file)
+    before = remembered(loaded.config)
+    tally = Tally()
+    if before:
+        tally.remember(before)
+
+    def build(voice: Voice) -> Orchestrator:
+        for warning in loaded.warnings:
+            voice.say("warning", warning)
+        return Orchestrator(
+            workflow,
+            environ=os.environ,
+            env_file=env_file,
+            listeners=[tally.hear, voice.hear],
+            on_trouble=voice.trouble,
+        )
+
+    summary = serve_aloud(
+        build,
+        loaded.config,
+        {view.id: view.identifier for view in before.issues.values()} if before else {},
+        log_format=log_format,
+        log_level=log_level,
+        until_idle=until_idle,
+    )
+    if until_idle:
+        print_tally(tally)
+    if summary.drained:
+        click.echo(_farewell(tally))
+        return DONE
+    return UNFINISHED if until_idle and not summary.clean else DONE
+
+
+def _farewell(tally: Tally) -> str:
+    cut_short = ", ".join(tally.interrupted())
+    if not cut_short:
+        return "Stopped; nothing was interrupted."
+    return clean(f"Stopped; interrupted: {cut_short}. The next `sortie run` resumes it.")

@@ -1,0 +1,63 @@
+"""How values look to a person: text of strangers made harmless, times and amounts short."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_NEWLINES = re.compile(r"\s*[\n\r\v\f\u0085\u2028\u2029]+\s*")
+
+
+def clean(text: str) -> str:
+    """One line that no terminal obeys: line ends become ` / `, colours go, other controls are spelled out.
+
+    Directions are control characters too: they could show a sentence in another order than it is written.
+    """
+    line = _NEWLINES.sub(" / ", _COLOURS.sub("", text).strip("\r\n"))
+    if line.isprintable():
+        return line
+    return "".join(character if character.isprintable() else _spelled(character) for character in line)
+
+
+def _spelled(character: str) -> str:
+    if character == "\t" or unicodedata.category(character) == "Zs":
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def short(text: str, width: int) -> str:
+    """Harmless, and at most this many characters."""
+    line = clean(text)
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """`7s`, `3m05s`, `2h04m`, `3d02h`."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
+
+
+def amount(number: int) -> str:
+    """`950`, `12.3k`, `4.1M`: for tokens, where the third digit does not matter."""
+    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return str(number)
+
+
+def stamp(at: float) -> str:
+    """The time in the form of the logs."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_of(stamped: str) -> float:
+    """The reverse of `stamp`."""
+    return datetime.fromisoformat(stamped.replace("Z", "+00:00")).timestamp()

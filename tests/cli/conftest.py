@@ -1,0 +1,22 @@
+"""A scene for each test."""
+
+from __future__ import annotations
+
+import pytest
+
+from .scene import Scene, ask
+
+
+@pytest.fixture
+def scene(tmp_path):
+    return Scene(tmp_path)
+
+
+@pytest.fixture
+def say(scene, capsys):
+    """Runs a command that takes `-w` on the scene, in this process."""
+
+    def run(command, *arguments):
+        return ask(capsys, command, *arguments, "-w", str(scene.workflow))
+
+    return run

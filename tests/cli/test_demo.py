@@ -1,0 +1,38 @@
+"""`sortie demo`: goes as scripted, explains itself, and what it leaves behind can be looked at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from .scene import ask
+
+
+def test_the_demo_goes_as_scripted_and_can_be_looked_at(tmp_path, capsys):
+    place = tmp_path / "demo"
+    done = subprocess.run(
+        [sys.executable, "-m", "sortie", "demo", "--keep", str(place), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", "SORTIE_TRACKER_KIND": "elsewhere"},
+    )
+    played = json.loads(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert played["ok"] and len(played["checks"]) == 6
+    outcomes = {issue["issue"]: issue["outcome"] for issue in played["issues"]}
+    assert outcomes == {f"DEMO-{number}": "parked" if number == 2 else "handed off" for number in range(1, 7)}
+    assert "DEMO-1 turn 2 started" in done.stderr
+    workflow = str(place / "WORKFLOW.md")
+    assert ask(capsys, "validate", workflow).code == 0
+    why = ask(capsys, "why", "DEMO-3", "-w", workflow)
+    assert "Segmentation fault" in why.out and "attempt 2" in why.out
+    assert "no time for tests" in ask(capsys, "logs", "DEMO-1", "-w", workflow).out
+
+
+def test_a_directory_in_use_is_refused(tmp_path, capsys):
+    (tmp_path / "mine").touch()
+    said = ask(capsys, "demo", "--keep", str(tmp_path))
+    assert said.code == 1
+    assert "not empty" in said.err

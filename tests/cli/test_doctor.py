@@ -1,0 +1,89 @@
+"""`sortie doctor`: one line for each check, the fix where one fails, nothing changed."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from .scene import REVIEW, WAIT, Said, ask, wait_until
+
+
+@pytest.fixture
+def doctor(scene, capsys):
+    return lambda *arguments: ask(capsys, "doctor", str(scene.workflow), *arguments)
+
+
+def verdicts(said: Said) -> dict[str, dict[str, str]]:
+    return {check["name"]: check for check in said.json()["checks"]}
+
+
+def test_a_good_scene_passes_and_nothing_is_made(scene, doctor):
+    scene.issue(1, REVIEW)
+    before = sorted(scene.directory.iterdir())
+    said = doctor()
+    assert said.code == 0, said.out
+    *checks, total = said.out.splitlines()
+    assert all(re.match(r"(PASS|WARN)  \S", line) for line in checks)
+    assert "0 failed" in total
+    assert "PASS  tracker (file): 1 active issues" in checks
+    assert sorted(scene.directory.iterdir()) == before
+    assert verdicts(doctor("--json"))["workflow"]["verdict"] == "PASS"
+
+
+def test_a_missing_program_fails_with_the_fix(scene, doctor):
+    text = scene.workflow.read_text().replace("kind: command", "kind: command\n  command: FOO=1 no-such-agent -p")
+    scene.workflow.write_text(text)
+    said = doctor("--json")
+    assert said.code == 1
+    assert said.json()["ok"] is False
+    check = verdicts(said)["agent (command)"]
+    assert check["verdict"] == "FAIL"
+    assert "no-such-agent" in check["detail"] and "agent.command" in check["fix"]
+
+
+def test_a_script_that_is_not_executable_fails_with_the_fix(scene, doctor):
+    (scene.directory / "agent.sh").chmod(0o644)
+    check = verdicts(doctor("--json"))["agent (command)"]
+    assert (check["verdict"], check["fix"][:13]) == ("FAIL", "Run: chmod +x")
+
+
+def test_a_broken_workflow_fails_with_its_lines_and_the_rest_is_left_out(scene, doctor):
+    scene.workflow.write_text("---\ntracker: {kind: fiel, active_states: [a]}\n---\nx")
+    said = doctor()
+    assert said.code == 1
+    assert re.search(r"^FAIL  workflow: .*:2: tracker.kind", said.out, re.MULTILINE)
+    assert "tracker (" not in said.out
+
+
+def test_an_unreadable_tracker_fails(scene, doctor):
+    (scene.directory / "issues.json").unlink()
+    check = verdicts(doctor("--json"))["tracker (file)"]
+    assert check["verdict"] == "FAIL"
+    assert "issues.json" in check["detail"]
+
+
+def test_a_running_service_is_named(scene, doctor, say):
+    scene.issue(1, WAIT + REVIEW)
+    with scene.service() as service:
+        wait_until(lambda: "standing by" in say("logs", "T-1").out)
+        check = verdicts(doctor("--json"))["store"]
+    assert check["verdict"] == "PASS"
+    assert f"pid {service.pid}" in check["detail"]
+
+
+def test_a_store_of_another_program_fails(scene, doctor):
+    (scene.directory / ".sortie.db").write_text("not a database, but long enough to look at" * 20)
+    check = verdicts(doctor("--json"))["store"]
+    assert (check["verdict"], bool(check["fix"])) == ("FAIL", True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_place_that_cannot_be_written_fails(scene, doctor):
+    locked = scene.directory / "locked"
+    locked.mkdir(mode=0o500)
+    text = scene.workflow.read_text().replace("polling:", "workspace: {root: locked/deep}\npolling:")
+    scene.workflow.write_text(text)
+    check = verdicts(doctor("--json"))["workspaces"]
+    assert check["verdict"] == "FAIL"

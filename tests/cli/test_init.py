@@ -1,0 +1,91 @@
+"""`sortie init`: what it writes is valid, runs at once, and never overwrites."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from .scene import ask
+
+
+@pytest.mark.parametrize("agent", ["command", "mock"])
+def test_the_result_is_valid_and_works_at_once(agent, tmp_path, capsys):
+    directory = tmp_path / "new" / "project"
+    said = ask(capsys, "init", str(directory), "--agent", agent)
+    assert said.code == 0
+    workflow = str(directory / "WORKFLOW.md")
+    assert workflow in said.out
+    assert ask(capsys, "validate", workflow, "--json").json() == {"valid": True, "errors": [], "warnings": []}
+    done = subprocess.run(
+        [sys.executable, "-m", "sortie", "run", workflow, "--until-idle"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("handed off") == 2
+    states = [issue["state"] for issue in json.loads((directory / "issues.json").read_text())]
+    assert states == ["In Review", "In Review"]
+
+
+def test_without_a_terminal_nothing_is_asked(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "sortie", "init"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=30,
+    )
+    assert done.returncode == 0
+    assert os.access(tmp_path / "agent.sh", os.X_OK)
+
+
+def test_on_a_terminal_the_agent_is_asked_for(tmp_path):
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sortie", "init"], cwd=tmp_path, stdin=end, stdout=end, stderr=end
+    )
+    os.close(end)
+    try:
+        asked = b""
+        while b"Agent" not in asked:
+            asked += os.read(terminal, 1000)
+        os.write(terminal, b"mock\n")
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert "kind: mock" in (tmp_path / "WORKFLOW.md").read_text()
+    assert not (tmp_path / "agent.sh").exists()
+
+
+def test_nothing_is_overwritten_without_force(tmp_path, capsys):
+    (tmp_path / "issues.json").write_text("mine")
+    said = ask(capsys, "init", str(tmp_path))
+    assert said.code == 1
+    assert "issues.json" in said.err and "--force" in said.err
+    assert (tmp_path / "issues.json").read_text() == "mine"
+    assert not (tmp_path / "WORKFLOW.md").exists()
+    assert ask(capsys, "init", str(tmp_path), "--force").code == 0
+    assert "TASK-1" in (tmp_path / "issues.json").read_text()
+
+
+def test_force_replaces_a_link_instead_of_writing_through_it(tmp_path, capsys):
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "WORKFLOW.md").symlink_to(target)
+    assert ask(capsys, "init", str(tmp_path / "here"), "--force").code == 0
+    assert target.read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(capsys):
+    said = ask(capsys, "init", "/proc/nowhere")
+    assert said.code == 1
+    assert said.err.startswith("sortie: /proc/nowhere")

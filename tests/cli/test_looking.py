@@ -1,0 +1,198 @@
+"""`status`, `history`, `logs` and `why`: after the service ended, while it runs, and after it was killed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+
+import pytest
+
+from .scene import BLOCK, REVIEW, WAIT, Scene, ask, wait_until
+
+ROW = {
+    *("issue_id", "identifier", "attempt", "agent", "workspace", "started_at", "completed_at", "status", "error"),
+    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd"),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A service that ended: T-1 handed off with noisy output, T-2 parked, T-3 waits for T-1, T-4 never active."""
+    scene = Scene(tmp_path_factory.mktemp("ended"))
+    scene.issue(1, "printf '\\033[2Jfirst [red]line[/red]\\n'; echo second >&2\n" + REVIEW)
+    scene.issue(2, BLOCK)
+    scene.issue(3, REVIEW, blocked_by=[{"id": "1", "identifier": "T-1"}])
+    scene.issue(4, REVIEW, state="Backlog")
+    done = scene.run("run", "--until-idle")
+    assert done.returncode == 3, done.stderr
+    return scene
+
+
+@pytest.fixture
+def look(ended, capsys):
+    return lambda command, *arguments: ask(capsys, command, *arguments, "-w", str(ended.workflow))
+
+
+def test_status_after_the_end(look):
+    said = look("status")
+    assert said.code == 0
+    assert "not running" in said.out
+    assert re.search(r"^T-2 +Task 2 +signal .*no access", said.out, re.MULTILINE)
+    assert "2 of 200 sessions" in said.out
+
+
+def test_status_as_json(look):
+    status = look("status", "--json").json()
+    assert list(status) == ["service", "running", "retrying", "parked", "budget", "totals"]
+    assert status["service"] is None
+    assert [(item["identifier"], item["kind"]) for item in status["parked"]] == [("T-2", "signal")]
+    assert status["budget"]["today"]["sessions"] == 2
+    assert status["totals"]["runs"] == {"succeeded": 2}
+
+
+def test_history_has_the_fields_of_a_run(look):
+    rows = look("history", "--json").json()
+    assert [set(row) for row in rows] == [ROW, ROW]
+    assert {row["identifier"]: row["soft_stop"] for row in rows} == {"T-1": "needs-human-review", "T-2": "blocked"}
+
+
+def test_history_of_one_issue_and_limited(look):
+    assert [row["identifier"] for row in look("history", "T-2", "--json").json()] == ["T-2"]
+    assert len(look("history", "--limit", "1", "--json").json()) == 1
+    assert re.search(r"T-2 +1 +succeeded .*no access", look("history").out)
+
+
+@pytest.mark.parametrize("command", ["history", "logs"])
+def test_an_unknown_issue_is_an_error(look, command):
+    said = look(command, "T-99")
+    assert said.code == 1
+    assert "T-99" in said.err
+
+
+def test_logs_of_the_last_run_are_harmless(look):
+    said = look("logs", "T-1")
+    assert said.code == 0
+    texts = [line.partition(" agent: ")[2] for line in said.out.splitlines()]
+    assert texts == [r"\x1b[2Jfirst [red]line[/red]", "second", "working"]
+    assert look("logs", "1").out == said.out, "an id is as good as an identifier"
+
+
+def test_logs_of_a_chosen_run(look):
+    claim = next(event for event in look("why", "T-1", "--json").json()["events"] if event["kind"] == "claim")
+    assert look("logs", "T-1", "--run", claim["run_id"]).out == look("logs", "T-1").out
+    wrong = look("logs", "T-2", "--run", claim["run_id"])
+    assert wrong.code == 1
+    assert "has no run" in wrong.err
+
+
+def test_logs_of_an_issue_that_never_ran(look):
+    said = look("logs", "T-3")
+    assert said.code == 1
+    assert "sortie why T-3" in said.err
+
+
+def test_logs_continue_across_a_rotation(look, ended):
+    claim = next(event for event in look("why", "T-2", "--json").json()["events"] if event["kind"] == "claim")
+    log = ended.directory / ".sortie.logs" / f"{claim['run_id']}.log"
+    log.with_suffix(".log.1").write_text("older\n")
+    log.write_text("newer\n")
+    assert look("logs", "T-2").out == "older\nnewer\n"
+
+
+def test_why_begins_with_the_situation_and_tells_the_story(look):
+    situation, *story = look("why", "T-2").out.splitlines()
+    assert situation.startswith("It is parked since ")
+    assert "no access" in situation and "sortie unpark T-2" in situation
+    assert [line.split("  ", 1)[1].split(" ")[0] for line in story][:2] == ["started", "turn"]
+    assert len(look("why", "T-2", "--all").out.splitlines()) > len(story) + 1
+
+
+@pytest.mark.parametrize(
+    ("issue", "state", "words"),
+    [
+        ("T-1", "released", "not show it"),
+        ("T-2", "parked", "no access"),
+        ("T-3", "held-back", "T-1"),
+        ("4", "unseen", "Backlog"),
+        ("T-99", "unknown", "not known to the tracker"),
+    ],
+)
+def test_why_knows_every_situation_after_the_end(look, issue, state, words):
+    said = look("why", issue, "--json")
+    situation = said.json()["situation"]
+    assert situation["state"] == state
+    assert words in situation["text"]
+    assert said.code == (1 if state == "unknown" else 0)
+
+
+def test_why_before_the_first_run_asks_the_tracker(scene, say):
+    scene.issue(1, REVIEW)
+    assert say("why", "T-1", "--json").json()["situation"]["state"] == "unseen"
+    assert not (scene.directory / ".sortie.db").exists()
+
+
+def test_everything_works_while_the_service_runs_and_after_it_was_killed(scene, say):
+    scene.issue(1, WAIT + REVIEW)
+    with scene.service() as service:
+        wait_until(lambda: "standing by" in say("logs", "T-1").out)
+        running = say("status", "--json").json()
+        assert running["service"]["pid"] == service.pid
+        assert [(run["identifier"], run["turn"], run["title"]) for run in running["running"]] == [
+            ("T-1", 1, "Task 1")
+        ]
+        assert f"pid {service.pid}" in say("status").out
+        assert say("why", "T-1", "--json").json()["situation"]["state"] == "running"
+        assert say("history", "--json").json() == []
+        service.send_signal(signal.SIGKILL)
+        service.wait()
+        after = say("status")
+        assert "died" in after.out and "sortie run" in after.out
+        assert say("status", "--json").json()["service"] is None
+        assert say("why", "T-1", "--json").json()["situation"]["state"] == "interrupted"
+        assert "standing by" in say("logs", "T-1", "-f").out, "following ends where nobody goes on"
+    scene.go()
+    done = scene.run("run", "--until-idle")
+    assert re.search(r"^T-1 +handed off", done.stdout, re.MULTILINE), done.stderr
+    assert [row["status"] for row in say("history", "--json").json()] == ["succeeded", "cancelled"]
+
+
+def test_following_goes_on_until_the_run_ends(scene, say):
+    scene.issue(1, WAIT + "echo last words\n" + REVIEW)
+    with scene.service():
+        wait_until(lambda: "standing by" in say("logs", "T-1").out)
+        command = scene.command("logs", "T-1", "-f")
+        with subprocess.Popen(command, cwd=scene.directory, stdout=subprocess.PIPE, text=True) as follower:
+            assert follower.stdout is not None
+            assert "standing by" in follower.stdout.readline()
+            scene.go()
+            rest = follower.stdout.read()
+            assert follower.wait(30) == 0
+    assert "last words" in rest
+    assert "working" in rest
+
+
+def test_titles_and_reasons_hide_secrets(scene, say, monkeypatch):
+    monkeypatch.setenv("SORTIE_TRACKER_API_KEY", "hunter2-hunter2")
+    scene.issue(1, BLOCK.replace("no access", "hunter2-hunter2 did not work"), title="use hunter2-hunter2")
+    done = scene.run("run", "--until-idle", "--log-level", "debug")
+    texts = [done.stdout, done.stderr, say("status").out, say("status", "--json").out, say("why", "T-1").out]
+    texts += [say("history").out, json.dumps(say("history", "--json").json())]
+    for text in texts:
+        assert "hunter2" not in text
+    assert "[redacted]" in say("status").out
+
+
+@pytest.mark.parametrize(
+    "broken", ["---\ntracker: {kind: [\n---\nx\n", "no settings at all", "---\nagnt: 1\n---\n"]
+)
+def test_a_workflow_that_broke_later_does_not_hide_the_store(scene, say, broken):
+    scene.issue(1, BLOCK)
+    scene.run("run", "--until-idle")
+    scene.workflow.write_text(broken)
+    shown = say("status")
+    assert shown.code == 0
+    assert "no access" in shown.out
+    assert "is broken" in shown.err
+    assert say("unpark", "T-1").code == 0

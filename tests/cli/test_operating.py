@@ -1,0 +1,118 @@
+"""`unpark`, `stop` and `retry`: through a running service, and on the store where none runs."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sortie.store.commands import CommandRow, pending_commands
+from sortie.store.connect import connect_readonly
+
+from .scene import BLOCK, CRASH, REVIEW, WAIT, wait_until
+
+
+def states_of(say: Any) -> dict[str, str]:
+    return {item["identifier"]: kind for kind in ("running", "retrying", "parked") for item in status(say)[kind]}
+
+
+def status(say: Any) -> Any:
+    return say("status", "--json").json()
+
+
+def test_without_a_store_nothing_is_made(scene, say):
+    said = say("unpark", "T-1")
+    assert said.code == 1
+    assert "sortie run" in said.err
+    assert not (scene.directory / ".sortie.db").exists()
+
+
+def test_the_service_carries_out_stop_unpark_and_retry(scene, say):
+    scene.issue(1, WAIT + REVIEW)
+    with scene.service() as service:
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: states_of(say) == {"T-1": "running"})
+        stopped = say("stop", "T-1")
+        assert (stopped.code, stopped.out) == (0, "T-1 is being stopped and parked.\n")
+        wait_until(lambda: states_of(say) == {"T-1": "parked"})
+        assert status(say)["parked"][0]["kind"] == "operator"
+        refused = say("stop", "T-1")
+        assert refused.code == 1
+        assert "not running" in refused.err
+        scene.go()
+        assert say("retry", "T-1").code == 0
+        wait_until(lambda: not states_of(say) and say("history", "--json").json()[0]["status"] == "succeeded")
+        unknown = say("unpark", "T-99")
+        assert unknown.code == 1
+        assert "T-99 is not known" in unknown.err
+        assert service.poll() is None
+
+
+def test_without_a_service_the_store_is_changed_itself(scene, say):
+    scene.issue(1, BLOCK)
+    scene.issue(2, BLOCK)
+    scene.run("run", "--until-idle")
+    freed = say("unpark", "T-1")
+    assert (freed.code, freed.out) == (0, "T-1 is free to start again.\n")
+    assert states_of(say) == {"T-2": "parked"}
+    again = say("unpark", "T-1")
+    assert again.code == 1
+    assert "not parked" in again.err
+    assert "by hand" in say("why", "T-1").out
+    (scene.directory / "plan" / "T-1").write_text(REVIEW)
+    done = scene.run("run", "--until-idle")
+    assert re.search(r"^T-1 +handed off", done.stdout, re.MULTILINE), done.stderr
+
+
+def test_stop_after_the_service_was_killed_parks_at_the_next_start(scene, say):
+    scene.issue(1, WAIT + REVIEW)
+    with scene.service() as service:
+        wait_until(lambda: "standing by" in say("logs", "T-1").out)
+        service.send_signal(signal.SIGKILL)
+        service.wait()
+    assert say("stop", "T-1").code == 0
+    done = scene.run("run", "--until-idle")
+    assert done.returncode == 3, done.stderr
+    assert status(say)["parked"][0]["kind"] == "operator"
+
+
+def test_a_waiting_issue_is_hurried_or_called_off_without_a_service(scene, say):
+    scene.issue(1, CRASH)
+    scene.issue(2, CRASH)
+    with scene.service() as service:
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: states_of(say) == {"T-1": "retrying", "T-2": "retrying"})
+        service.send_signal(signal.SIGTERM)
+        service.wait(30)
+    assert "exit code 7" in say("status").out
+    waits = say("why", "T-1", "--json").json()["situation"]
+    assert waits["state"] == "waiting"
+    assert "not running" in waits["text"]
+    assert say("stop", "T-2").code == 0
+    assert states_of(say) == {"T-1": "retrying", "T-2": "parked"}
+    due = status(say)["retrying"][0]["due_at"]
+    assert "tried again now" in say("retry", "T-1").out
+    assert status(say)["retrying"][0]["due_at"] < due
+
+
+def test_a_service_that_is_slow_to_answer_is_waited_for(scene, say):
+    scene.issue(1, BLOCK)
+    with scene.service() as service:
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: states_of(say) == {"T-1": "parked"})
+        service.send_signal(signal.SIGSTOP)
+        with scene.background("stop", "T-1") as asked:
+            database = scene.directory / ".sortie.db"
+            wait_until(lambda: pending(database))
+            assert asked.poll() is None
+            service.send_signal(signal.SIGCONT)
+            _, err = asked.communicate(timeout=30)
+    assert asked.returncode == 1
+    assert err == "T-1 is not running.\n"
+
+
+def pending(database: Path) -> list[CommandRow]:
+    with closing(connect_readonly(database)) as db:
+        return pending_commands(db)
