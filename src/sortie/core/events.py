@@ -16,7 +16,7 @@ from .model import Usage
 from .policy import Policy
 
 RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
-RetryKind = Literal["error", "continuation", "resume", "limit"]
+RetryKind = Literal["error", "continuation", "resume", "limit", "unparked"]
 ParkKind = Literal["signal", "error", "budget", "operator"]
 EffectVerb = Literal["transition", "comment"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -231,9 +231,12 @@ class Parked(Event, frozen=True, kw_only=True, tag="park"):
 
 
 class Unparked(Event, frozen=True, kw_only=True, tag="unpark"):
+    """No longer put aside. By hand, `retry` says how it goes on: with its next attempt, in its session."""
+
     identifier: str
     why: str
     reset_budget: bool = False
+    retry: Retry | None = None
 
 
 class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):

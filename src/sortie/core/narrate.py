@@ -27,6 +27,7 @@ CAUSES = {
     "continuation": "the last run ended without a signal",
     "resume": "the last run was cut short",
     "limit": "the provider's limit ended",
+    "unparked": "a person freed it",
 }
 
 

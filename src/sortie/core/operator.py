@@ -30,9 +30,7 @@ def find(world: World, text: str) -> str | None:
 def obey(world: World, verb: str, text: str, now: float) -> Answer:
     issue_id = find(world, text)
     if issue_id is None:
-        return Answer(
-            False, f"{text} is not known; `sortie status` lists what is."
-        )
+        return Answer(False, f"{text} is not known; `sortie status` lists what is.")
     hands = {"unpark": _unpark, "stop": _stop, "retry": _retry}
     if verb not in hands:
         return Answer(False, f"{verb} is not a command; use one of {', '.join(hands)}.")
@@ -49,6 +47,9 @@ def _unpark(world: World, issue_id: str, now: float) -> Answer:
         identifier=aside.identifier,
         why="by hand",
         reset_budget=aside.park.kind == "budget",
+        retry=ev.Retry(
+            kind="unparked", attempt=aside.park.attempt + 1, due_at=now, session_id=aside.park.session_id
+        ),
     )
     return Answer(True, f"{aside.identifier} is free to start again.", (freed,))
 

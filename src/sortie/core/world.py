@@ -99,9 +99,7 @@ class World:
             case ev.Parked():
                 self._park(event.issue_id, event.identifier, event.park, event.at)
             case ev.Unparked():
-                self.parked.pop(event.issue_id, None)
-                if event.reset_budget:
-                    self.spent.pop(event.issue_id, None)
+                self._unpark(event)
             case ev.ProviderPaused():
                 self.pauses[event.provider] = event.until
             case _:
@@ -122,14 +120,22 @@ class World:
         self.skips.pop(event.issue_id, None)
         self._charge(event.issue_id, event.day, sessions=1)
 
+    def _unpark(self, event: ev.Unparked) -> None:
+        self.parked.pop(event.issue_id, None)
+        if event.reset_budget:
+            self.spent.pop(event.issue_id, None)
+        if event.retry:
+            self._wait(event.issue_id, event.identifier, event.retry)
+
+    def _wait(self, issue_id: str, identifier: str, retry: ev.Retry) -> None:
+        self.waiting[issue_id] = Waiting(issue_id=issue_id, identifier=identifier, retry=retry)
+
     def _settle(self, event: ev.Settled) -> None:
         self.running.pop(event.issue_id, None)
         if event.refund:
             self._charge(event.issue_id, event.refund, sessions=-1)
         if event.retry:
-            self.waiting[event.issue_id] = Waiting(
-                issue_id=event.issue_id, identifier=event.identifier, retry=event.retry
-            )
+            self._wait(event.issue_id, event.identifier, event.retry)
         if event.park:
             self._park(event.issue_id, event.identifier, event.park, event.at)
 

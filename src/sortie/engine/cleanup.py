@@ -72,9 +72,20 @@ class Cleanup:
         except (TrackerError, TimeoutError):
             return  # nothing is removed on a guess; the tick reports a tracker that does not answer
         world = self._services.ledger.world
+        self._unpark_done(idle, states)
         for row in idle:
             if world.policy.is_terminal(states.get(row.issue_id, "")) and row.issue_id not in world.running:
                 await self._remove(row, states[row.issue_id])
+
+    def _unpark_done(self, rows: list[WorkspaceRow], states: dict[str, str]) -> None:
+        """A parked issue that vanished and came back as done is no candidate any more; nobody else would notice."""
+        world, now = self._services.ledger.world, self._services.clock.now()
+        for row in rows:
+            state = states.get(row.issue_id, "")
+            if row.issue_id in world.parked and world.policy.is_terminal(state):
+                why = f"the issue moved to {state}"
+                freed = ev.Unparked(at=now, issue_id=row.issue_id, identifier=row.identifier, why=why)
+                self._services.ledger.post(freed)
 
     async def _remove(self, row: WorkspaceRow, state: str) -> None:
         config = self._services.workflow.config

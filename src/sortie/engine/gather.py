@@ -42,6 +42,7 @@ async def look(tracker: Tracker, world: World, now: float, touched: Collection[s
             candidates = await tracker.fetch_candidates()
             missing = _missing(world, {issue.id for issue in candidates.issues})
             states = await tracker.fetch_states(missing) if missing else {}
+            candidates = await _with_comments(candidates, tracker, world)
     except TimeoutError:
         message = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
         raise TrackerError(TrackerError.TRANSPORT, message) from None
@@ -49,6 +50,15 @@ async def look(tracker: Tracker, world: World, now: float, touched: Collection[s
     found.events.extend(_changed(candidates, world, touched, now))
     found.events.extend(_left(found.issues, world, missing, states, touched, now))
     return found
+
+
+async def _with_comments(candidates: Candidates, tracker: Tracker, world: World) -> Candidates:
+    """Parked issues in full: an answer in a comment is what frees them, and not every tracker lists comments."""
+    bare = [issue.id for issue in candidates.issues if issue.comments is None and issue.id in world.parked]
+    if not bare:
+        return candidates
+    full = {issue_id: await tracker.fetch_issue(issue_id) for issue_id in bare}
+    return Candidates(tuple(full.get(issue.id, issue) for issue in candidates.issues), candidates.problems)
 
 
 def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
@@ -64,7 +74,7 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
             for blocker in issue.blocked_by
             if not policy.is_terminal(blocker.state)
         ),
-        fingerprint=fingerprint(issue) if parked else "",
+        fingerprint=fingerprint(issue) if parked and issue.comments is not None else "",
     )
 
 

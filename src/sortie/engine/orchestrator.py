@@ -159,7 +159,7 @@ class Orchestrator:
         moments = [now + (1.0 if hurry else services.workflow.config.polling_interval)]
         moments += [waiting.retry.due_at for waiting in world.waiting.values() if waiting.retry.due_at > now]
         moments += [until for until in world.pauses.values() if until > now]
-        if late := next_deadline([run.pulse for run in ticker.runs.values()], world.policy):
+        if late := next_deadline(ticker.pulses(), world.policy):
             moments.append(late)
         return max(min(moments) - now, 0.0)
 

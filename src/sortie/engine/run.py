@@ -62,6 +62,7 @@ class ActiveRun:
         except Exception as error:  # the edge of a run: a defect here must not take the other runs along
             log.exception("run %s failed inside the orchestrator", self.claim.run_id)
             outcome = Outcome(status="failed", turns=0, error=f"internal error: {error!r}", error_kind="internal")
+        self.pulse.turn_started = None
         self.bill()
         self._log.close()
         if self._log.problem:
@@ -113,9 +114,13 @@ class ActiveRun:
             await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
 
     def _with_our_stop(self, outcome: Outcome) -> Outcome:
-        """What we decided about the run outweighs what its processes said on the way out."""
+        """What we decided about the run outweighs what its processes said on the way out.
+
+        Only where the agent was done before our signal reached it does its word stand, unless the issue is gone.
+        """
         claim = self._services.ledger.world.running[self.claim.issue_id]
-        if not claim.stop or outcome.status == "succeeded":
+        spared = ("shutdown", "stalled", "timed_out", "operator") if outcome.soft_stop else ("shutdown",)
+        if not claim.stop or (outcome.status == "succeeded" and claim.stop in spared):
             return outcome
         return stopped(outcome, claim.stop, claim.stop_detail)
 

@@ -8,7 +8,7 @@ from ..core import actions as act
 from ..core import events as ev
 from ..core.budget import day_of
 from ..core.decide import Tick, decide
-from ..core.liveness import overdue
+from ..core.liveness import Pulse, overdue
 from ..core.model import Issue
 from ..errors import TrackerError
 from .gather import Findings, look
@@ -26,8 +26,9 @@ class Ticker:
         self._touched: set[str] = set()
         self.tracker_error = ""
         self._problems: tuple[str, ...] = ()
+        services.ledger.listen(self._heard)
 
-    async def tick(self, *, start_new: bool = True) -> None:
+    async def tick(self) -> None:
         found = await self._look()
         ledger = self._services.ledger
         for run in self.runs.values():
@@ -36,8 +37,9 @@ class Ticker:
         ledger.post(*(found.events if found else ()))
         tick = Tick(
             now=now,
-            candidates_known=found is not None and start_new,
-            overdue=overdue([run.pulse for run in self.runs.values()], ledger.world.policy, now),
+            candidates_known=found is not None,
+            overdue=overdue(self.pulses(), ledger.world.policy, now),
+            unsure=tuple(sorted(self._touched)),
         )
         actions = decide(ledger.world, tick)
         # No await between the decision and its record: whatever slipped in between could not be replayed.
@@ -47,8 +49,18 @@ class Ticker:
             self._carry_out(starts, stops, found.issues if found else {})
 
     def run_ended(self, run: ActiveRun) -> None:
-        self.runs.pop(run.claim.issue_id, None)
-        self._touched.add(run.claim.issue_id)
+        if self.runs.get(run.claim.issue_id) is run:  # by now the issue may have its next run
+            del self.runs[run.claim.issue_id]
+
+    def pulses(self) -> list[Pulse]:
+        """Of the runs that may become overdue: one that is being ended cannot."""
+        running = self._services.ledger.world.running
+        live = {claim.run_id for claim in running.values() if not claim.stop and not claim.ended}
+        return [run.pulse for run in self.runs.values() if run.claim.run_id in live]
+
+    def _heard(self, event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.Settled):
+            self._touched.add(event.issue_id)
 
     async def _look(self) -> Findings | None:
         self._touched.clear()
@@ -72,7 +84,11 @@ class Ticker:
     ) -> tuple[list[ev.AnyEvent], list[ev.Claimed], list[act.Stop]]:
         """The decision as events, in order: first the record of the tick, then what it changes."""
         ticked = ev.Ticked(
-            at=tick.now, candidates_known=tick.candidates_known, overdue=tick.overdue, actions=tuple(actions)
+            at=tick.now,
+            candidates_known=tick.candidates_known,
+            overdue=tick.overdue,
+            unsure=tick.unsure,
+            actions=tuple(actions),
         )
         events: list[ev.AnyEvent] = [ticked]
         starts: list[ev.Claimed] = []

@@ -183,24 +183,28 @@ def _settled(db: Connection, event: ev.Settled) -> None:
     db.execute("DELETE FROM claims WHERE issue_id = ?", (event.issue_id,))
     if event.refund:
         _refund(db, event.issue_id, event.refund)
-    if retry := event.retry:
-        db.execute(
-            """INSERT OR REPLACE INTO retries
-               (issue_id, identifier, kind, attempt, failures, due_at, error, session_id)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
-            (
-                event.issue_id,
-                event.identifier,
-                retry.kind,
-                retry.attempt,
-                retry.failures,
-                retry.due_at,
-                retry.error,
-                retry.session_id,
-            ),
-        )
+    if event.retry:
+        _retry(db, event, event.retry)
     if event.park:
         _park(db, event, event.park)
+
+
+def _retry(db: Connection, event: ev.Settled | ev.Unparked, retry: ev.Retry) -> None:
+    db.execute(
+        """INSERT OR REPLACE INTO retries
+           (issue_id, identifier, kind, attempt, failures, due_at, error, session_id)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            event.issue_id,
+            event.identifier,
+            retry.kind,
+            retry.attempt,
+            retry.failures,
+            retry.due_at,
+            retry.error,
+            retry.session_id,
+        ),
+    )
 
 
 def _park(db: Connection, event: ev.Settled | ev.Parked, park: ev.Park) -> None:
@@ -226,6 +230,8 @@ def _unparked(db: Connection, event: ev.Unparked) -> None:
     db.execute("DELETE FROM parked WHERE issue_id = ?", (event.issue_id,))
     if event.reset_budget:
         db.execute("DELETE FROM budget WHERE scope = 'issue' AND key = ?", (event.issue_id,))
+    if event.retry:
+        _retry(db, event, event.retry)
 
 
 def _forget_retry(db: Connection, issue_id: str) -> None:

@@ -1,0 +1,141 @@
+"""Every event survives the way to the log and back, and is a sentence to a person."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortie.core import actions as act
+from sortie.core import events as ev
+from sortie.core.model import Usage
+from sortie.core.narrate import CAUSES, RULES, narrate
+
+from .facts import NOW, policy, view
+
+KINDS = get_args(ev.AnyEvent)
+ACTIONS = get_args(act.Action)
+RETRY = ev.Retry(kind="error", attempt=2, due_at=NOW + 10, failures=1, error="exit 1", session_id="s1")
+PARK = ev.Park(kind="signal", reason="a key is missing", fingerprint="f00d", attempt=2, session_id="s1")
+OVERDUE = act.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="no sign of life")
+DECIDED: tuple[act.Action, ...] = (
+    act.Start(issue_id="1", identifier="D-1", attempt=2, failures=1, cause="error", session_id="s1"),
+    act.Stop(issue_id="2", run_id="r2", cause="gone", detail="left"),
+    act.DropRetry(issue_id="3", identifier="D-3", why="moved"),
+    act.ParkIssue(issue_id="4", identifier="D-4", reason="spent", attempt=1, session_id="s4"),
+    act.Unpark(issue_id="5", identifier="D-5", why="moved"),
+    act.Skip(issue_id="6", identifier="D-6", rule="no-slot", detail="2 agents run already"),
+)
+
+# One of each kind, with every field filled in.
+SAMPLES: dict[type[ev.Event], dict[str, Any]] = {
+    ev.Opened: {"pid": 7, "version": "1.0", "workflow": "WORKFLOW.md"},
+    ev.PolicySet: {"policy": policy(max_concurrent_by_state={"todo": 1})},
+    ev.IssueSeen: {"view": view(priority=1, blocked_by=("D-2",), fingerprint="f00d")},
+    ev.IssueLeft: {"identifier": "D-1"},
+    ev.Ticked: {"candidates_known": True, "overdue": (OVERDUE,), "unsure": ("9",), "actions": DECIDED},
+    ev.Skipped: {"identifier": "D-1", "rule": "no-slot", "detail": "2 agents run already"},
+    ev.Claimed: {"identifier": "D-1", "attempt": 2, "cause": "error", "agent": "command", "day": "2026-03-30"},
+    ev.WorkspaceMade: {"identifier": "D-1", "key": "D-1", "path": "workspaces/D-1"},
+    ev.WorkspaceGone: {"key": "D-1", "archive": "D-1.tar.gz"},
+    ev.ProcessStarted: {"pid": 7, "start_ticks": 1, "boot_id": "b"},
+    ev.SessionStarted: {"session_id": "s1"},
+    ev.TurnStarted: {"turn": 3, "day": "2026-03-30"},
+    ev.TurnEnded: {"turn": 3},
+    ev.Charged: {"usage": Usage(1000, 500, 200, 0.25), "day": "2026-03-30"},
+    ev.Stopping: {"cause": "operator", "detail": "stopped by hand"},
+    ev.EffectPlanned: {"effect_id": "r1.handoff", "verb": "transition", "argument": "Review"},
+    ev.EffectDone: {"effect_id": "r1.handoff", "verb": "transition", "ok": False, "detail": "refused"},
+    ev.RunEnded: {"status": "failed", "turns": 2, "error": "exit 1", "limited_until": NOW, "usage": Usage(1, 2)},
+    ev.Settled: {"identifier": "D-1", "why": "exit 1", "retry": RETRY, "refund": "2026-03-30"},
+    ev.RetryDropped: {"identifier": "D-1", "why": "the issue moved to Done"},
+    ev.RetryDue: {"due_at": NOW, "why": "by hand"},
+    ev.Parked: {"identifier": "D-1", "park": PARK},
+    ev.Unparked: {"identifier": "D-1", "why": "by hand", "reset_budget": True},
+    ev.ProviderPaused: {"provider": "command", "until": NOW, "detail": "too many requests"},
+    ev.Commanded: {"command_id": 1, "verb": "stop", "outcome": "done", "ok": True},
+    ev.Noted: {"level": "warning", "message": "something", "detail": "odd"},
+}
+
+
+def sample(kind: type[ev.Event]) -> Any:
+    return kind(at=NOW + 0.123456789, issue_id="1", run_id="r1", **SAMPLES[kind])
+
+
+def said(kind: type[ev.Event], **more: Any) -> str:
+    made: Any = kind(at=NOW, issue_id="1", run_id="r1", **{**SAMPLES[kind], **more})
+    return narrate(made).text
+
+
+def test_there_is_a_sample_of_every_kind():
+    assert set(SAMPLES) == set(KINDS)
+    assert {type(action) for action in DECIDED} == set(ACTIONS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_event_survives_the_log(kind):
+    event = sample(kind)
+    assert ev.decode(ev.encode(event)) == event
+    assert ev.decode(ev.encode(event).decode()) == event
+
+
+@given(at=st.floats(0, 1e11), text=st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_time_and_any_text_survive_the_log(at, text):
+    note = ev.Noted(at=at, issue_id=text, level="info", message=text, detail=text)
+    assert ev.decode(ev.encode(note)) == note
+
+
+def test_kinds_have_names_of_their_own():
+    assert len({ev.kind_of(sample(kind)) for kind in KINDS}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_event_is_a_sentence(kind):
+    sentence = narrate(sample(kind))
+    assert len(sentence.text.split()) > 1 or kind is ev.Noted
+    assert sentence.text != ev.kind_of(sample(kind)), "the name of an event is no sentence"
+    assert not sentence.text.endswith((":", " "))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_sentence_hangs_in_the_air_when_there_is_nothing_to_add(kind):
+    bare: dict[str, Any] = {
+        name: "" for name in ("detail", "error", "reason", "why", "archive") if name in kind.__struct_fields__
+    }
+    if kind is ev.Settled:
+        bare = {"why": "", "retry": None}
+    if kind not in (ev.RetryDropped, ev.RetryDue, ev.Unparked):  # these never come without a reason
+        assert not said(kind, **bare).rstrip().endswith(":")
+
+
+def test_runs_are_told_with_their_verdict():
+    assert said(ev.RunEnded, turns=1) == "run failed after 1 turn: exit 1"
+    assert said(ev.RunEnded, status="succeeded", soft_stop="blocked", reason="no key") == (
+        "run ended after 2 turns, signal blocked: no key"
+    )
+
+
+def test_settlements_are_told_with_what_follows():
+    assert said(ev.Settled) == "next try (error) at 2026-03-30 23:40:10Z: exit 1"
+    assert said(ev.Settled, retry=None, park=PARK) == "parked (signal): a key is missing"
+    assert said(ev.Settled, retry=None) == "released: exit 1"
+
+
+@pytest.mark.parametrize("cause", ["new", "changed", "budget", "error", "continuation", "resume", "limit"])
+def test_every_cause_of_a_start_has_words(cause):
+    assert CAUSES[cause] in said(ev.Claimed, cause=cause)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_every_rule_that_keeps_an_issue_waiting_has_words(rule):
+    assert RULES[rule] in said(ev.Skipped, rule=rule)
+
+
+def test_what_went_wrong_is_louder_than_what_went_well():
+    assert narrate(sample(ev.RunEnded)).level == "warning"
+    assert narrate(sample(ev.Parked)).level == "warning"
+    assert narrate(sample(ev.EffectDone)).level == "warning"
+    assert narrate(sample(ev.Claimed)).level == "info"
+    assert narrate(sample(ev.IssueSeen)).level == "debug"

@@ -1,0 +1,235 @@
+"""The exit table, row by row: what follows the end of a run."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortie.core.exits import (
+    LIMIT_WITHOUT_RESET,
+    LONGEST_LIMIT,
+    SHORTEST_LIMIT,
+    Outcome,
+    Settlement,
+    settle,
+    wants_handoff,
+)
+from sortie.core.exits import stopped as stopped_by
+from sortie.core.policy import Policy
+
+from .facts import NOW, POLICY, policy, running
+from .laws import nominal
+
+NO_HANDOFF = policy()
+SIGNALS = ("blocked", "needs-human-review")
+
+
+def ended(status: str = "succeeded", **more: Any) -> Outcome:
+    return Outcome(status=status, session_id="s1", **{"turns": 1, **more})  # type: ignore[arg-type]
+
+
+def follows(outcome: Outcome, rules: Policy = POLICY, *, handed: bool = True, **more: Any) -> Settlement:
+    """What follows, with the hand-off attempted exactly where one is due."""
+    state = more.pop("state", "In Progress")
+    handoff = handed if wants_handoff(outcome, rules, state) else None
+    run = more.pop("run", running(attempt=3))
+    return settle(outcome, run, rules, state=state, handoff=handoff, fingerprint="f1", now=NOW)
+
+
+def is_released(settlement: Settlement) -> bool:
+    return settlement.retry is None and settlement.park is None and not settlement.refund
+
+
+def test_blocked_is_parked_and_never_handed_over():
+    """A2O-07, A2O-22: row `blocked`. A2O-09: the parking has the reason and the fingerprint."""
+    outcome = ended(soft_stop="blocked", reason="a key is missing")
+    assert not wants_handoff(outcome, POLICY, "In Progress")
+    settlement = follows(outcome)
+    assert settlement.retry is None
+    park = settlement.park
+    assert park is not None
+    assert (park.kind, park.reason, park.fingerprint) == ("signal", "a key is missing", "f1")
+    assert (park.attempt, park.session_id) == (3, "s1")
+
+
+def test_a_parking_without_a_reason_names_the_signal():
+    park = follows(ended(soft_stop="blocked")).park
+    assert park is not None
+    assert park.reason == "blocked"
+
+
+def test_needs_human_review_is_handed_over_and_released():
+    """A2O-08, A2O-22: row `needs-human-review`."""
+    outcome = ended(soft_stop="needs-human-review")
+    assert wants_handoff(outcome, POLICY, "In Progress")
+    assert is_released(follows(outcome))
+
+
+def test_needs_human_review_whose_handoff_fails_is_not_tried_again():
+    """A2O-08: a failed hand-off means no retry; A2O-09: the issue waits for a person."""
+    settlement = follows(ended(soft_stop="needs-human-review"), handed=False)
+    assert settlement.retry is None
+    assert settlement.park is not None
+    assert settlement.park.kind == "signal"
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_a_signal_without_a_handoff_state_is_parked(signal):
+    """A2O-09: nothing in the tracker shows that the issue must wait, so the parking does."""
+    outcome = ended(soft_stop=signal)
+    assert not wants_handoff(outcome, NO_HANDOFF, "In Progress")
+    assert follows(outcome, NO_HANDOFF).park is not None
+
+
+def test_no_signal_is_handed_over_and_released():
+    """A2O-22: row `absent`, hand-off works."""
+    outcome = ended()
+    assert wants_handoff(outcome, POLICY, "In Progress")
+    assert is_released(follows(outcome))
+
+
+def test_no_signal_and_a_failed_handoff_is_a_continuation():
+    """A2O-22: row `absent`, hand-off fails."""
+    settlement = follows(ended(), handed=False)
+    retry = settlement.retry
+    assert retry is not None
+    assert settlement.park is None
+    assert (retry.kind, retry.attempt, retry.due_at, retry.failures) == ("continuation", 4, NOW + 1.0, 0)
+    assert "failed" in settlement.why
+
+
+def test_no_signal_without_a_handoff_state_is_a_continuation_of_the_same_session():
+    retry = follows(ended(), NO_HANDOFF).retry
+    assert retry is not None
+    assert (retry.kind, retry.due_at, retry.session_id) == ("continuation", NOW + 1.0, "s1")
+
+
+@pytest.mark.parametrize("state", ["Done", "Review", "Backlog", ""])
+def test_no_signal_on_an_issue_that_is_no_longer_active_is_released(state):
+    outcome = ended()
+    assert not wants_handoff(outcome, POLICY, state)
+    assert is_released(follows(outcome, state=state))
+
+
+@pytest.mark.parametrize("status", ["failed", "timed_out", "stalled"])
+@pytest.mark.parametrize("signal", ["", *SIGNALS])
+def test_an_error_exit_skips_the_handoff_and_is_tried_again_with_back_off(status, signal):
+    """A2O-22: row `error exit`, whatever the status file says."""
+    outcome = ended(status, soft_stop=signal, error="exit 1", turns=0)
+    assert not wants_handoff(outcome, POLICY, "In Progress")
+    settlement = follows(outcome, run=running(attempt=3, failures=2))
+    retry = settlement.retry
+    assert retry is not None
+    assert (retry.kind, retry.attempt, retry.failures, retry.error) == ("error", 4, 3, "exit 1")
+    assert 0.8 * 40 <= retry.due_at - NOW <= 40
+    assert not settlement.refund
+
+
+def test_the_error_counter_starts_again_after_a_completed_turn():
+    retry = follows(ended("failed", error="exit 1", turns=1), run=running(failures=7)).retry
+    assert retry is not None
+    assert retry.failures == 1
+
+
+@given(failures=st.integers(0, 40), turns=st.integers(0, 3), cap=st.floats(1, 3600))
+def test_every_error_retry_waits_within_the_promise(failures, turns, cap):
+    rules = policy(backoff_cap=cap)
+    retry = follows(ended("failed", turns=turns), rules, run=running(failures=failures)).retry
+    assert retry is not None
+    assert retry.failures == (1 if turns else failures + 1)
+    longest = nominal(retry.failures, cap)
+    assert 0.8 * longest - 1e-6 <= retry.due_at - NOW <= longest + 1e-6
+
+
+def test_a_failure_for_good_is_parked():
+    settlement = follows(ended("failed", error="log in first", retryable=False))
+    assert settlement.retry is None
+    assert settlement.park is not None
+    assert (settlement.park.kind, settlement.park.reason) == ("error", "log in first")
+
+
+def limited(until: float | None) -> float:
+    settlement = follows(ended("failed", error_kind="rate_limited", limited_until=until), run=running(failures=2))
+    assert settlement.refund
+    assert settlement.retry is not None
+    assert (settlement.retry.kind, settlement.retry.failures) == ("limit", 2)
+    return settlement.retry.due_at - NOW
+
+
+def test_a_provider_limit_is_waited_out_and_costs_no_session():
+    assert limited(NOW + 1234) == 1234
+    assert limited(None) == LIMIT_WITHOUT_RESET
+
+
+@pytest.mark.parametrize("until", [0.0, NOW, -math.inf, math.nan])
+def test_a_limit_that_ended_already_does_not_make_us_spin(until):
+    assert limited(until) == SHORTEST_LIMIT
+
+
+@pytest.mark.parametrize("until", [NOW * 1000, math.inf])
+def test_a_limit_in_the_far_future_does_not_stop_us_for_ages(until):
+    assert limited(until) == LONGEST_LIMIT
+
+
+@pytest.mark.parametrize("cause", ["shutdown", "crash"])
+def test_a_run_cut_short_by_us_is_resumed_at_once_and_costs_no_session(cause):
+    outcome = stopped_by(ended("cancelled", turns=2), cause, "the orchestrator went away")
+    settlement = follows(outcome, run=running(attempt=3, failures=2))
+    retry = settlement.retry
+    assert retry is not None
+    assert settlement.refund
+    assert (retry.kind, retry.attempt, retry.failures, retry.due_at) == ("resume", 4, 2, NOW)
+    assert retry.session_id == "s1"
+
+
+@pytest.mark.parametrize("cause", ["budget", "operator"])
+def test_a_run_stopped_for_budget_or_by_hand_is_parked(cause):
+    settlement = follows(stopped_by(ended("cancelled"), cause, "no more"))
+    assert settlement.retry is None
+    assert settlement.park is not None
+    assert (settlement.park.kind, settlement.park.reason) == (cause, "no more")
+
+
+@pytest.mark.parametrize("cause", ["terminal", "gone", "inactive"])
+def test_a_run_whose_issue_went_away_is_released(cause):
+    settlement = follows(stopped_by(ended("cancelled"), cause, "the issue moved"))
+    assert is_released(settlement)
+    assert settlement.why == "the issue moved"
+
+
+@pytest.mark.parametrize("cause", ["stalled", "timed_out"])
+def test_a_run_that_was_overdue_is_an_error_however_its_process_ended(cause):
+    outcome = stopped_by(ended("failed", turns=0, retryable=False, error="killed"), cause, "no sign of life")
+    assert (outcome.status, outcome.error) == (cause, "no sign of life")
+    retry = follows(outcome).retry
+    assert retry is not None
+    assert (retry.kind, retry.failures) == ("error", 1)
+
+
+@pytest.mark.parametrize("cause", ["shutdown", "crash", "budget", "operator", "terminal", "gone", "inactive"])
+def test_what_we_stopped_is_cancelled_and_never_handed_over(cause):
+    outcome = stopped_by(ended("failed"), cause, "why")
+    assert outcome.status == "cancelled"
+    assert not wants_handoff(outcome, POLICY, "In Progress")
+    assert not wants_handoff(ended(stop=cause), POLICY, "In Progress")
+
+
+@given(
+    status=st.sampled_from(["succeeded", "failed", "timed_out", "stalled", "cancelled"]),
+    signal=st.sampled_from(["", *SIGNALS]),
+    stop=st.sampled_from(["", "shutdown", "crash", "budget", "operator", "stalled", "timed_out", "gone"]),
+    kind=st.sampled_from(["", "rate_limited", "agent_auth"]),
+    retryable=st.booleans(),
+    handed=st.booleans(),
+    state=st.sampled_from(["Todo", "Done", "Review", ""]),
+)
+def test_every_end_leads_to_one_place(status, signal, stop, kind, retryable, handed, state):
+    outcome = ended(status, soft_stop=signal, stop=stop, error_kind=kind, retryable=retryable)
+    settlement = follows(outcome, handed=handed, state=state)
+    assert not (settlement.retry and settlement.park)
+    assert settlement.retry is None or settlement.retry.attempt == 4
+    assert not settlement.refund or settlement.retry is not None
