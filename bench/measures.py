@@ -48,7 +48,15 @@ def drain(root: Path) -> list[Row]:
         seconds = project.wait_for_runs(count)
         service.wait()
         rate = (count - 1) / seconds
-        rows.append(Row(f"issues drained with {slots} slots", rate, "issues/s", rate * spawn, "bare spawn rate"))
+        rows.append(
+            Row(
+                f"issues drained with {slots} slot{'s' if slots > 1 else ''}",
+                rate,
+                "issues/s",
+                rate * spawn,
+                "bare spawn rate",
+            )
+        )
     return rows
 
 
@@ -88,6 +96,7 @@ def latency(root: Path) -> list[Row]:
     project.wait_for_events("opened", 2)
     noticed = []
     for n in range(100, 110):
+        time.sleep(0.3 + (n % 10) * 0.025)  # spread over the rhythm in which the service looks at the file
         written = time.time()
         project.write_issues(1, first=n)
         project.wait_for_runs(1, f"issue_id = '{n}'")

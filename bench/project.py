@@ -44,7 +44,8 @@ class Project:
 
     def start(self, *flags: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "sortie", "run", "WORKFLOW.md", "--log-level", "error", *flags]
-        return subprocess.Popen(argv, cwd=self.directory, stderr=subprocess.DEVNULL, start_new_session=True)
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(argv, cwd=self.directory, stdout=quiet, stderr=quiet, start_new_session=True)
 
     def run_until_idle(self) -> float:
         """Seconds from start to exit."""

@@ -22,7 +22,8 @@ ALLOWED: dict[str, set[str]] = {
     "trackers": {"core", "errors", "plugins"},
     "agents": {"core", "process", "errors", "plugins", "protocol"},
     "workspace": {"core", "process", "protocol", "errors"},
-    "hosts": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors"},
+    "tools": {"protocol", "plugins", "errors", "core", "trackers", "workflow"},
+    "hosts": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
 }
 ALLOWED["engine"] = {*ALLOWED}
 ALLOWED["cli"] = {*ALLOWED}

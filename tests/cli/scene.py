@@ -96,8 +96,13 @@ class Scene:
         try:
             yield process
         finally:
-            process.kill()
-            process.communicate()
+            self.go()  # agents that were told to wait end by themselves, also where their service was killed
+            process.terminate()
+            try:
+                process.communicate(timeout=DEADLINE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
 
     def background(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

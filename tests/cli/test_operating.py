@@ -56,7 +56,7 @@ def test_without_a_service_the_store_is_changed_itself(scene, say):
     scene.run("run", "--until-idle")
     freed = say("unpark", "T-1")
     assert (freed.code, freed.out) == (0, "T-1 is free to start again.\n")
-    assert states_of(say) == {"T-2": "parked"}
+    assert states_of(say) == {"T-1": "retrying", "T-2": "parked"}
     again = say("unpark", "T-1")
     assert again.code == 1
     assert "not parked" in again.err

@@ -104,12 +104,12 @@ def test_later_lines_never_change_the_verdict_and_are_safe_to_show(token, rest):
 def test_reason_and_context_and_plain_lines_are_kept():
     """A2O-04: the documented `key: value` lines reach people."""
     raw = b"blocked\r\nreason: missing API key\r\n\n  context: checked env, checked vault\nask Anna\n"
-    assert parse_status(raw).reason == "reason: missing API key\ncontext: checked env, checked vault\nask Anna"
+    assert parse_status(raw).reason == "missing API key\ncontext: checked env, checked vault\nask Anna"
 
 
 def test_terminal_escapes_in_a_reason_are_made_visible():
     reason = parse_status("blocked\nreason: \x1b[2J\u202egnp\x07 \u00fc\n".encode()).reason
-    assert reason == "reason: \\x1b[2J\\u202egnp\\x07 \u00fc"
+    assert reason == "\\x1b[2J\\u202egnp\\x07 \u00fc"
 
 
 def test_a_long_reason_is_cut():
@@ -158,7 +158,7 @@ def test_the_documented_shell_command_is_understood(workspace, token):
 def test_path_and_descriptor_give_the_same(workspace):
     (workspace / ".sortie/status").write_text("blocked\nreason: x\n")
     with open_directory(workspace) as descriptor:
-        assert read_status(descriptor) == read_status(workspace) == Status(token="blocked", reason="reason: x")
+        assert read_status(descriptor) == read_status(workspace) == Status(token="blocked", reason="x")
         os.fstat(descriptor)
 
 

@@ -15,6 +15,8 @@ from .words import clean
 if TYPE_CHECKING:
     from .tally import Tally
 
+NAMED_AT_THE_END = 10
+
 
 @click.command("run")
 @workflow_argument
@@ -95,7 +97,10 @@ def _serve(
 
 
 def _farewell(tally: Tally) -> str:
-    cut_short = ", ".join(tally.interrupted())
-    if not cut_short:
+    interrupted = tally.interrupted()
+    if not interrupted:
         return "Stopped; nothing was interrupted."
-    return clean(f"Stopped; interrupted: {cut_short}. The next `sortie run` resumes it.")
+    named = ", ".join(interrupted[:NAMED_AT_THE_END])
+    more = len(interrupted) - NAMED_AT_THE_END
+    others = f" and {more} more" if more > 0 else ""
+    return clean(f"Stopped; interrupted: {named}{others}. The next `sortie run` resumes it.")

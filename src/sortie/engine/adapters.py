@@ -8,6 +8,7 @@ from ..errors import ConfigurationError
 from ..trackers import registry as trackers
 from ..trackers.port import Tracker, TrackerSettings
 from ..workflow.config import Config
+from .guard import GuardedTracker
 
 
 def tracker_settings(config: Config) -> TrackerSettings:
@@ -52,7 +53,7 @@ def problems(config: Config) -> list[tuple[str, str]]:
 
 
 def build_tracker(config: Config) -> Tracker:
-    return trackers.load(config.tracker.kind).from_settings(tracker_settings(config))
+    return GuardedTracker(trackers.load(config.tracker.kind).from_settings(tracker_settings(config)))
 
 
 def build_agent(config: Config) -> Agent:

@@ -119,7 +119,7 @@ def _explain(error: OSError) -> str:
 
 def _readable(rest: bytes) -> str:
     text = rest[:FIRST_LINE_LIMIT].decode("utf-8", "replace")
-    lines = (_escape(line.strip()) for line in text.split("\n"))
+    lines = (_escape(line.strip().removeprefix("reason:").strip()) for line in text.split("\n"))
     reason = "\n".join(line for line in lines if line)
     return reason if len(reason) <= REASON_LIMIT else reason[: REASON_LIMIT - 1] + "…"
 

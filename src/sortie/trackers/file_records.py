@@ -74,6 +74,7 @@ _names = msgspec.json.Decoder(_Names)
 def split(raw: bytes, name: str) -> list[Raw]:
     """The records of the array, each as it stands in the text."""
     try:
+        raw.decode("utf-8")  # the array is split without looking at the text inside its records
         return _array.decode(raw.removeprefix(BYTE_ORDER_MARK))
     except msgspec.ValidationError as error:
         raise TrackerError(
@@ -81,7 +82,7 @@ def split(raw: bytes, name: str) -> list[Raw]:
             f"{name} is not a JSON array of issues.",
             fix="Put the issues between [ and ].",
         ) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TrackerError(
             TrackerError.PAYLOAD,
             f"{name} is not valid JSON: {_where(raw) or error}.",

@@ -36,14 +36,6 @@ class Candidates(Struct, frozen=True):
 class Tracker(Protocol):
     """Every call may raise `TrackerError` and nothing else; every call may be repeated."""
 
-    @classmethod
-    def from_settings(cls, settings: TrackerSettings) -> Tracker:
-        """Build it without touching the outside world."""
-
-    @classmethod
-    def check(cls, settings: TrackerSettings) -> list[tuple[str, str]]:
-        """What is wrong with the settings, as (key path such as `file.path`, one sentence)."""
-
     async def fetch_candidates(self) -> Candidates:
         """Every issue in an active state."""
 
@@ -64,3 +56,13 @@ class Tracker(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+class TrackerKind(Protocol):
+    """What a kind is registered as: usually the class itself, with two class methods."""
+
+    def from_settings(self, settings: TrackerSettings) -> Tracker:
+        """Build it without touching the outside world."""
+
+    def check(self, settings: TrackerSettings) -> list[tuple[str, str]]:
+        """What is wrong with the settings, as (key path such as `file.path`, one sentence)."""

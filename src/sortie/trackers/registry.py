@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ..plugins import load_plugin, plugin_kinds
-from .port import Tracker
+from .port import TrackerKind
 
 GROUP = "sortie.trackers"
 BUILTIN = {"file": "sortie.trackers.file:FileTracker"}
@@ -15,6 +15,6 @@ def kinds() -> tuple[str, ...]:
     return plugin_kinds(GROUP, BUILTIN)
 
 
-def load(kind: str) -> type[Tracker]:
+def load(kind: str) -> TrackerKind:
     """The class of this kind; `ConfigurationError` naming all kinds where there is none."""
-    return cast("type[Tracker]", load_plugin(GROUP, BUILTIN, kind))
+    return cast("TrackerKind", load_plugin(GROUP, BUILTIN, kind))

@@ -1,0 +1,67 @@
+"""What the pages show is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sortie.workflow.schema import ANY, NO_EFFECT, UNSUPPORTED, leaves
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "examples/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+
+
+def test_the_workflow_page_has_every_setting():
+    page = (ROOT / "docs/workflow.md").read_text()
+    cells = re.findall(r"^\| (`.*?) \|", page, re.M)
+    named = {name for cell in cells for name in re.findall(r"`([a-z_.A-Z]+)`", cell)}
+    for key, _ in leaves():
+        if ANY in key:
+            key = key.split("." + ANY)[0]
+        assert any(name == key or name.startswith(key + ".") for name in named), f"{key} is not described"
+    for section in (*UNSUPPORTED, *NO_EFFECT):
+        assert f"`{section}`" in page
+
+
+def test_the_workflow_page_tells_the_defaults():
+    page = (ROOT / "docs/workflow.md").read_text()
+    for key, field in leaves():
+        row = re.search(rf"^\| `{re.escape(key)}` \| `(.*?)` \|", page, re.M)
+        if not row or field.default in ("", (), False):
+            continue
+        factor = 1000 if key.endswith("_ms") else 1
+        shown = row[1] if isinstance(field.default, str) else float(row[1])
+        assert shown == (field.default if isinstance(field.default, str) else field.default * factor), key
+
+
+def test_the_workflow_page_marks_what_the_environment_overrides():
+    page = (ROOT / "docs/workflow.md").read_text()
+    for key, field in leaves():
+        if row := re.search(rf"^\| .*`{re.escape(key)}`.*? \| .*? \| (yes)? ?\|", page, re.M):
+            assert (row[1] == "yes") == field.overridable, key
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_readme_shows_the_demo_as_it_is(tmp_path):
+    shown = re.search(r"<!-- demo: .*?-->\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    assert shown
+    argv = [sys.executable, "-m", "sortie", "demo"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=55, check=True)
+    seconds = re.compile(r"\d+s ")
+    real = [seconds.sub("Ns ", line) for line in done.stdout.splitlines()]
+    for line in shown[1].splitlines():
+        assert seconds.sub("Ns ", line) in real, line

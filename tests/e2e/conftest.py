@@ -1,0 +1,32 @@
+"""A project for each test, and the certainty that nothing of it runs on afterwards."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    root = tmp_path / "project"
+    root.mkdir()
+    made = Project(root)
+    yield made
+    made.clean_up()
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Project]:
+    """A project whose service does not run as root, because nothing is forbidden to root."""
+    root = Path(tempfile.mkdtemp(prefix="sortie-e2e-"))
+    root.chmod(0o755)
+    made = Project(root, unprivileged=True)
+    yield made
+    made.clean_up()
+    shutil.rmtree(root)

@@ -1,0 +1,69 @@
+"""A disk that is full: the workspace's, then the store's. Needs a small file system of its own for that."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .project import Project
+from .shell import BLOCKED, says
+
+SMALL = 'mount -t tmpfs -o size=2m,mode=755 small {place} && exec "$@"'
+
+
+def can_mount() -> bool:
+    probe = ["unshare", "-m", "sh", "-c", "mount -t tmpfs small /mnt"]
+    return os.geteuid() == 0 and subprocess.run(probe, capture_output=True).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(
+    "not can_mount()", reason="NOT TESTED: full disks, because mounting a file system needs root and CAP_SYS_ADMIN"
+)
+
+
+def small_disk(project: Project, name: str) -> Path:
+    """A directory of the project that is a file system of 2 MiB, for the service and its agents only."""
+    place = project.root / name
+    place.mkdir()
+    project.prefix = ["unshare", "-m", "sh", "-c", SMALL.format(place=place), "sh"]
+    return place
+
+
+def test_a_full_workspace_fails_the_turn_and_hurts_nobody_else(project):
+    """The agent's problem stays the agent's; the next issue runs once there is room again."""
+    small_disk(project, "workspaces")
+    project.workflow({"agent": {"max_concurrent_agents": 1}})
+    project.add("1", "head -c 100M /dev/zero > big; code=$?; rm big; exit $code", priority=1)
+    project.add("2", f"{says('second')}; {BLOCKED}", priority=2)
+    assert project.run() == 3
+    assert project.only_run("1").status == "failed"
+    assert "No space left on device" in project.only_run("1").error
+    assert project.only_run("2").soft_stop == "blocked"
+
+
+def test_a_full_store_disk_holds_everything_up_and_loses_nothing(project):
+    """While nothing can be written nothing new starts; with room again it goes on where it was."""
+    store = small_disk(project, "store")
+    project.workflow({"db_path": "store/db"})
+    project.db_path = store / "db"
+    gate = project.root / "gate"
+    full = f"cat /dev/zero > {store}/filler 2>/dev/null"
+    project.add(
+        "1", f"{full}; {says('full')}; while [ ! -e {gate} ]; do sleep 0.05; done; rm {store}/filler; {BLOCKED}"
+    )
+    service = project.start()
+    service.until(lambda: "full" in project.diary())
+    project.add("2", f"{says('second')}; {BLOCKED}")
+    service.until(lambda: "The disk is full" in project.output())
+    assert "second" not in project.diary()
+    gate.touch()
+    service.until(lambda: "the store can be written again" in project.output())
+    service.until(lambda: project.output().count('"soft_stop": "blocked"') == 2)
+    assert project.diary() == ["full", "second"]
+    inside = ["nsenter", f"--target={service.pid}", "--mount", f"--wd={project.root}"]
+    answer = project.sortie("history", "--json", prefix=inside)
+    assert answer.stdout.count('"succeeded"') == 2, answer.stderr
+    assert service.stop() == 0

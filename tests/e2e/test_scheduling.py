@@ -1,0 +1,177 @@
+"""Who runs when: blockers, priorities, slots, and issues that change under a running agent."""
+
+from __future__ import annotations
+
+import tarfile
+
+import pytest
+
+from sortie.core import events as ev
+
+from .project import Project
+from .shell import BLOCKED, FOR_EVER, REVIEW, says
+
+
+def test_a_blocked_issue_waits_for_its_blocker(project):
+    """It starts as soon as the blocker is done, and `why` names the blocker until then."""
+    project.add("1", f"{says('first')}; {BLOCKED}")
+    project.add("2", f"{says('second')}; {BLOCKED}", blocked_by=[{"id": "1", "identifier": "T-1"}])
+    service = project.start()
+    service.until(lambda: project.loaded().skips.get("2", ("",))[0] == "blocked-by" and project.runs("1"))
+    assert "T-1" in project.sortie("why", "T-2").stdout
+    assert project.diary() == ["first"]
+    project.edit("1", state="Done")
+    service.until(lambda: project.runs("2"))
+    service.stop()
+    assert project.diary() == ["first", "second"]
+
+
+def test_issues_start_in_the_order_of_priority_and_age(project):
+    """Priority first, then the oldest; no priority comes last."""
+    project.workflow({"agent": {"max_concurrent_agents": 1}})
+    script = f"{says('$SORTIE_ISSUE_ID')}; {BLOCKED}"
+    project.add("none", script)
+    project.add("young", script, priority=2, created_at="2026-02-01T00:00:00Z")
+    project.add("old", script, priority=2, created_at="2026-01-01T00:00:00Z")
+    project.add("urgent", script, priority=1)
+    project.run()
+    assert project.diary() == ["urgent", "old", "young", "none"]
+
+
+def test_slots_bound_all_runs_and_those_of_each_state(project):
+    """Two in all, one of them in the state that has a limit of its own."""
+    project.workflow({"agent": {"max_concurrent_agents": 2, "max_concurrent_agents_by_state": {"to do": 1}}})
+    gate = project.root / "gate"
+    script = f"{says('$SORTIE_ISSUE_ID')}; while [ ! -e {gate} ]; do sleep 0.05; done; {BLOCKED}"
+    for number in range(3):
+        project.add(f"todo{number}", script, priority=1)
+    for number in range(2):
+        project.add(f"progress{number}", script, state="In Progress", priority=2)
+    service = project.start(until_idle=True)
+    service.until(lambda: len(project.diary()) == 2)
+    reasons = [(skip.issue_id, skip.rule) for skip in project.events(ev.Skipped)][:3]
+    assert sorted(project.diary()) == ["progress0", "todo0"]
+    assert reasons == [("todo1", "no-state-slot"), ("todo2", "no-state-slot"), ("progress1", "no-slot")]
+    gate.touch()
+    service.wait()
+    assert len(project.diary()) == 5
+    assert most_at_once(project) == 2
+
+
+def most_at_once(project: Project) -> int:
+    running = most = 0
+    for event in project.events(ev.Event):
+        running += isinstance(event, ev.Claimed) - isinstance(event, ev.Settled)
+        most = max(most, running)
+    return most
+
+
+def test_an_issue_that_leaves_the_tracker_stops_its_run(project):
+    """Gone is an order to stop: the agent is ended, and nothing is tried again."""
+    project.add("1", f"{says('started')}; {FOR_EVER}")
+    service = project.start()
+    service.until(lambda: project.diary())
+    project.write_issues([])
+    service.until(lambda: project.runs("1"))
+    assert project.living() == []
+    service.stop()
+    run = project.only_run("1")
+    assert (run.status, run.error) == ("cancelled", "the issue is no longer in the tracker")
+    assert project.loaded().retries == []
+    assert project.parked() == {}
+
+
+def test_an_issue_that_is_done_stops_its_run_and_its_workspace_is_archived(project):
+    """Everything the agent made is in the archive, untracked files too, before the directory goes."""
+    project.add("1", f"git init -q 2>/dev/null; echo work > untracked; {says('started')}; {FOR_EVER}")
+    service = project.start()
+    service.until(lambda: project.diary())
+    project.edit("1", state="Done")
+    gone = service.until(lambda: project.events(ev.WorkspaceGone))
+    service.stop()
+    assert project.only_run("1").status == "cancelled"
+    assert project.only_run("1").error == "the issue moved to Done"
+    assert not project.workspace("1").exists()
+    assert project.living() == []
+    with tarfile.open(gone[0].archive) as archive:
+        kept = archive.extractfile("T-1/untracked")
+        assert kept and kept.read() == b"work\n"
+
+
+def test_a_finite_run_waits_for_its_own_cleaning_up(project):
+    """`--until-idle` does not leave a workspace half removed."""
+    project.add("1", f"echo work > kept; {BLOCKED}")
+    project.run()
+    project.edit("1", state="Done")
+    assert project.run() == 0
+    assert not project.workspace("1").exists()
+    assert len(project.events(ev.WorkspaceGone)) == 1
+
+
+def test_an_issue_that_is_taken_out_of_the_active_states_stops_but_keeps_its_workspace(project):
+    """Waiting is neither active nor done."""
+    project.add("1", f"touch kept; {says('started')}; {FOR_EVER}")
+    service = project.start()
+    service.until(lambda: project.diary())
+    project.edit("1", state="Waiting")
+    service.until(lambda: project.runs("1"))
+    service.stop()
+    assert project.only_run("1").status == "cancelled"
+    assert (project.workspace("1") / "kept").exists()
+    assert project.living() == []
+
+
+def test_an_agent_that_moves_its_own_issue_to_the_hand_off_state_ends_its_turn_in_peace(project):
+    """The agent's own hand-off is not taken for somebody else's order to stop."""
+    project.workflow({"tracker": {"handoff_state": "Review"}})
+    gate = project.root / "gate"
+    project.add("1", f"{says('started')}; while [ ! -e {gate} ]; do sleep 0.05; done; {says('ended')}")
+    service = project.start(until_idle=True)
+    service.until(lambda: project.diary())
+    project.edit("1", state="Review")
+    service.until(lambda: any(seen.view.state == "Review" for seen in project.events(ev.IssueSeen, "1")))
+    gate.touch()
+    assert service.wait() == 0
+    assert project.diary() == ["started", "ended"]
+    assert project.only_run("1").status == "succeeded"
+
+
+def test_the_in_progress_transition_and_comments_are_written_and_count_as_ours(project):
+    """People see in the tracker that work began and how it ended; none of it frees a parked issue."""
+    project.workflow(
+        {
+            "tracker": {
+                "in_progress_state": "In Progress",
+                "handoff_state": "Review",
+                "comments": {"on_dispatch": True, "on_completion": True, "on_failure": True},
+            }
+        }
+    )
+    project.add("1", REVIEW)
+    project.add("2", BLOCKED)
+    project.add("3", "echo broken; exit 1")
+    project.run()
+    project.run()
+    assert [project.state(i) for i in ("1", "2", "3")] == ["Review", "In Progress", "In Progress"]
+    bodies = {i: [c["body"] for c in project.issue(i)["comments"]] for i in ("1", "2", "3")}
+    assert [len(found) for found in bodies.values()] == [2, 2, 2]
+    assert "`blocked`" in bodies["2"][1]
+    assert "exit code 1: broken" in bodies["3"][1]
+    assert len(project.runs("2")) == 1
+
+
+@pytest.mark.parametrize(("verb", "parked"), [("stop", True), ("retry", False)])
+def test_an_operator_stops_a_run_or_hurries_a_retry(project, verb, parked):
+    """Commands reach the running service and are answered."""
+    project.workflow({"budget": {"per_issue": {"sessions": 9}}, "agent": {"max_retry_backoff_ms": 60_000}})
+    script = FOR_EVER if verb == "stop" else f"[ $SORTIE_ATTEMPT = 1 ] && exit 1; {BLOCKED}"
+    project.add("1", f"{says('$SORTIE_ATTEMPT')}; {script}")
+    service = project.start()
+    service.until(lambda: project.diary() and (verb == "stop" or project.loaded().retries))
+    answer = project.sortie(verb, "T-1")
+    assert answer.returncode == 0, answer.stderr
+    service.until(lambda: project.parked())
+    service.stop()
+    assert project.living() == []
+    assert (project.parked()["1"][0] == "operator") == parked
+    assert project.runs("1")[-1].attempt == (1 if verb == "stop" else 2)
