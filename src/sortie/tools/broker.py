@@ -1,0 +1,87 @@
+"""The way to an orchestrator that answers for the sidecar: one line there, one line back, over a Unix socket.
+
+So the sidecar needs no credentials and loads no tracker. The other end is `broker_server`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from . import envelope
+from .cancellation import Cancellation
+
+REQUEST_LIMIT = 1024 * 1024
+ANSWER_LIMIT = 64 * 1024 * 1024
+
+# Longer than the orchestrator's own limit for a call, so that its answer about that arrives.
+DEADLINE = 40.0
+
+_CHUNK = 65536
+
+
+def call(
+    path: str, token: str, tool: str, arguments: object, cancellation: Cancellation, deadline: float = DEADLINE
+) -> dict[str, Any]:
+    """The orchestrator's answer, or an envelope that says why there is none."""
+    order = {"token": token, "tool": tool, "arguments": arguments}
+    line = json.dumps(order, separators=(",", ":")).encode("ascii") + b"\n"
+    if len(line) > REQUEST_LIMIT:
+        return envelope.failure(envelope.INVALID_INPUT, "The arguments are larger than 1 MiB.")
+    try:
+        answer = json.loads(_exchange(path, line, cancellation, deadline))
+    except TimeoutError:
+        return _unreachable(f"it did not answer within {deadline:g} s")
+    except OSError as error:
+        return _unreachable(error.strerror or type(error).__name__)
+    except ValueError:
+        return _unreachable("it broke off its answer")
+    return answer if isinstance(answer, dict) else _unreachable("its answer is not an object")
+
+
+@contextmanager
+def short_path(path: str) -> Iterator[str]:
+    """Another name of a socket, short enough for the 108 bytes a socket's name may have."""
+    folder, name = os.path.split(path)
+    descriptor = os.open(folder or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
+def _exchange(path: str, line: bytes, cancellation: Cancellation, deadline: float) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(deadline)
+        with short_path(path) as name:
+            connection.connect(name)
+        with cancellation.stopping(lambda: _hang_up(connection)):
+            connection.sendall(line)
+            return _receive(connection)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Ends a wait in any thread, and tells the other end to stop."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # the other end was quicker
+
+
+def _receive(connection: socket.socket) -> bytes:
+    answer = bytearray()
+    while chunk := connection.recv(_CHUNK):
+        answer += chunk
+        if answer.endswith(b"\n"):
+            return bytes(answer)
+        if len(answer) > ANSWER_LIMIT:
+            raise ValueError("too long")
+    raise ValueError("no end of line")
+
+
+def _unreachable(why: str) -> dict[str, Any]:
+    return envelope.failure(envelope.TRANSPORT_ERROR, f"The orchestrator cannot be asked: {why}.")

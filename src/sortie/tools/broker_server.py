@@ -1,0 +1,155 @@
+"""The orchestrator's end of the broker: answers the tool calls of one run's sidecars, so these hold no credentials.
+
+Only who knows the run's token is answered, over a socket that only its owner can open. A connection carries one
+call; the call ends when its connection does.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import SocketListener, SocketStream, TaskStatus
+
+from ..errors import SortieError
+from . import envelope
+from .broker import REQUEST_LIMIT, short_path
+
+Handler = Callable[[str, object], Awaitable[dict[str, Any]]]
+
+AT_ONCE = 64
+
+_REQUEST_SECONDS = 10.0
+_HANDLER_SECONDS = 35.0
+_ANSWER_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+
+
+class Broker:
+    """`handler` gets the tool's name and arguments, and answers with the tool's documented JSON."""
+
+    def __init__(self, token: str, handler: Handler) -> None:
+        if not token:
+            raise ValueError("a broker needs a token")
+        self._token = token.encode()
+        self._handler = handler
+
+    async def serve(self, path: Path, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Answer calls until cancelled; `started` once the socket is there."""
+        slots = anyio.Semaphore(AT_ONCE)
+        async with _listening(path) as listener, anyio.create_task_group() as connections:
+            task_status.started()
+            while True:
+                # Taken before the connection: who is one too many waits outside and costs no descriptor.
+                await slots.acquire()
+                try:
+                    stream = await listener.accept()
+                except OSError:
+                    # No descriptor is free at the moment; the caller waits in the queue until one is.
+                    slots.release()
+                    await anyio.sleep(_PAUSE_SECONDS)
+                else:
+                    connections.start_soon(self._converse, stream, slots)
+
+    async def _converse(self, stream: SocketStream, slots: anyio.Semaphore) -> None:
+        try:
+            async with stream:
+                answer = await self._answer_to(stream)
+                if answer is not None:
+                    with anyio.move_on_after(_ANSWER_SECONDS):
+                        await stream.send(_encode(answer))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the sidecar is gone, and with it whoever wanted the answer
+        finally:
+            slots.release()
+
+    async def _answer_to(self, stream: SocketStream) -> dict[str, Any] | None:
+        """None where nobody waits for an answer any more."""
+        line: bytes | None = None
+        with anyio.move_on_after(_REQUEST_SECONDS):
+            line = await _read_line(stream)
+        if line is None:
+            return None
+        if len(line) > REQUEST_LIMIT:
+            return envelope.failure(envelope.INVALID_INPUT, "The call is larger than 1 MiB.")
+        answer: dict[str, Any] | None = None
+        async with anyio.create_task_group() as group:
+
+            async def hang_up() -> None:
+                await _end_of(stream)
+                group.cancel_scope.cancel()
+
+            group.start_soon(hang_up)
+            answer = await self._answer(line)
+            group.cancel_scope.cancel()
+        return answer
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            order = json.loads(line.decode("utf-8"))
+            token, tool, arguments = order["token"], order["tool"], order["arguments"]
+            given = token.encode("utf-8", "replace")
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            return envelope.failure(envelope.INVALID_INPUT, "The call is not a JSON line of the broker.")
+        if not hmac.compare_digest(given, self._token):
+            return envelope.failure(envelope.AUTH_ERROR, "The token is not the one of a running session.")
+        try:
+            with anyio.fail_after(_HANDLER_SECONDS):
+                return await self._handler(str(tool), arguments)
+        except TimeoutError:
+            return envelope.failure(envelope.TRANSPORT_ERROR, f"There was no answer within {_HANDLER_SECONDS:g} s.")
+        except Exception as error:
+            return envelope.unexpected(error)
+
+
+def _encode(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+async def _read_line(stream: SocketStream) -> bytes | None:
+    """The line, or more than a line may have; None where the other end says nothing."""
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) <= REQUEST_LIMIT:
+        try:
+            line += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return None
+    return bytes(line)
+
+
+async def _end_of(stream: SocketStream) -> None:
+    try:
+        while True:
+            await stream.receive()
+    except (anyio.EndOfStream, anyio.BrokenResourceError):
+        return
+
+
+@asynccontextmanager
+async def _listening(path: Path) -> AsyncIterator[SocketListener]:
+    """A socket in a directory of its owner alone; one that a dead orchestrator left is replaced."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _check_private(path.parent)
+    with short_path(str(path)) as name:
+        listener = await anyio.create_unix_listener(name, mode=0o600)
+    try:
+        async with listener:
+            yield listener
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _check_private(folder: Path) -> None:
+    status = folder.lstat()
+    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077 and status.st_uid == os.geteuid()
+    if not private:
+        raise SortieError(
+            f"{folder} is not a directory of its owner alone.", fix=f"Remove it, or `chmod 700 {folder}`."
+        )

@@ -1,0 +1,89 @@
+"""`tracker_api` without an orchestrator at hand: the tracker is built here, from the workflow file.
+
+Importing this loads all that a tracker needs; the server does so when the tool is first called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ..errors import ConfigurationError, SortieError
+from ..plugins import plugin_kinds
+from ..trackers import registry
+from ..trackers.port import TrackerSettings
+from ..workflow.config import Config
+from ..workflow.load import load
+from . import envelope
+from .cancellation import Cancellation
+from .tracker_api import handle
+from .veil import Veil
+
+_CLOSING_SECONDS = 5.0
+
+
+def problem_with(workflow: str) -> str:
+    """Why no tracker can be built from this file, or an empty string; nothing is contacted."""
+    try:
+        _load(workflow)
+    except SortieError as error:
+        return str(error)
+    return ""
+
+
+def call(workflow: str, arguments: object, cancellation: Cancellation) -> dict[str, Any]:
+    """One call of the tool, in a thread that may block."""
+    try:
+        config = _load(workflow)
+        answer = anyio.run(_answer, arguments, _settings(config), cancellation)
+    except SortieError as error:
+        return envelope.failure(envelope.INTERNAL_ERROR, f"The workflow cannot be used: {error}")
+    except Exception as error:
+        return envelope.unexpected(error)
+    veiled: dict[str, Any] = Veil(config.secrets).value(answer)
+    return veiled
+
+
+@lru_cache(maxsize=1)
+def _load(workflow: str) -> Config:
+    kinds = {*registry.kinds(), *plugin_kinds("sortie.agents", {})}
+    return load(Path(workflow), environ=os.environ, kinds=kinds, inspect=_findings).config
+
+
+def _findings(config: Config) -> list[tuple[str, str]]:
+    try:
+        return registry.load(config.tracker.kind).check(_settings(config))
+    except ConfigurationError as error:
+        return [("tracker.kind", str(error))]
+
+
+def _settings(config: Config) -> TrackerSettings:
+    tracker = config.tracker
+    return TrackerSettings(
+        kind=tracker.kind,
+        active_states=tracker.active_states,
+        terminal_states=tracker.terminal_states,
+        handoff_state=tracker.handoff_state,
+        endpoint=tracker.endpoint,
+        api_key=tracker.api_key,
+        project=tracker.project,
+        query_filter=tracker.query_filter,
+        options=config.options.get(tracker.kind, {}),
+        base=config.base,
+    )
+
+
+async def _answer(arguments: object, settings: TrackerSettings, cancellation: Cancellation) -> dict[str, Any]:
+    loop = asyncio.get_running_loop()
+    tracker = registry.load(settings.kind).from_settings(settings)
+    answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
+    with anyio.CancelScope() as scope, cancellation.stopping(lambda: loop.call_soon_threadsafe(scope.cancel)):
+        answer = await handle(arguments, tracker, settings)
+    with anyio.move_on_after(_CLOSING_SECONDS):
+        await tracker.aclose()
+    return answer

@@ -1,0 +1,98 @@
+"""JSON-RPC 2.0 as plain values: from a line to a request, and from an outcome to an answer."""
+
+from __future__ import annotations
+
+import json
+from math import isfinite
+from typing import Any, NamedTuple
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+BUSY = -32000
+UNSUPPORTED_VERSION = -32022
+
+RequestId = str | int | float
+Message = dict[str, Any]
+
+_SHOWN = 100
+
+
+class RpcError(Exception):
+    """An error response; `request_id` is None where the request's own could not be made out."""
+
+    def __init__(
+        self, code: int, message: str, *, data: object = None, request_id: RequestId | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.request_id = request_id
+
+
+class Request(NamedTuple):
+    """`id` is None for a notification, which is never answered."""
+
+    id: RequestId | None
+    method: str
+    params: dict[str, Any]
+
+
+def parse(line: bytes) -> Any:
+    try:
+        return json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, "Parse error: the line is not JSON in UTF-8.") from error
+
+
+def read_request(frame: Any) -> Request | None:
+    """The request in a frame; None for a response, which nobody here waits for."""
+    if not isinstance(frame, dict):
+        raise RpcError(INVALID_REQUEST, "Invalid request: not an object.")
+    request_id = frame.get("id")
+    known_id = request_id if _is_id(request_id) else None
+    if frame.get("jsonrpc") != "2.0":
+        raise RpcError(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0".', request_id=known_id)
+    if "method" not in frame and ("result" in frame or "error" in frame):
+        return None
+    if "id" in frame and known_id is None:
+        raise RpcError(INVALID_REQUEST, "Invalid request: id must be a string or a number.")
+    if not isinstance(frame.get("method"), str):
+        raise RpcError(INVALID_REQUEST, "Invalid request: method must be a string.", request_id=known_id)
+    params = frame.get("params", {})
+    if isinstance(params, dict):
+        return Request(known_id, frame["method"], params)
+    if known_id is None:
+        return Request(None, frame["method"], {})
+    raise RpcError(INVALID_PARAMS, "Invalid params: not an object.", request_id=known_id)
+
+
+def success(request_id: RequestId, result: Message) -> Message:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def failure(request_id: RequestId | None, error: RpcError) -> Message:
+    body: Message = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    return {"jsonrpc": "2.0", "id": request_id, "error": body}
+
+
+def shown(text: str) -> str:
+    """A client's own words for an error message: not all of a megabyte, and no half characters."""
+    short = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return short.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_id(value: object) -> bool:
+    if isinstance(value, float):
+        # A number such as 1e999 is read as infinity, which cannot be sent back.
+        return isfinite(value)
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,164 @@
+"""`tracker_api`: checks what the agent asks, does it within the project, answers in the documented form.
+
+Whatever happens, the answer is an envelope; the tracker's key is in none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import anyio
+
+from ..core.model import Comment, Issue
+from ..errors import TrackerError
+from ..trackers.port import Tracker, TrackerSettings
+from . import envelope
+from .definitions import OPERATIONS
+from .veil import Veil
+
+DEADLINE = 30.0
+
+_FIELDS = ("operation", "issue_id", "target_state")
+
+
+class Refusal(Exception):
+    """The agent asked for something it cannot have; the tracker was not changed."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Order(NamedTuple):
+    operation: str
+    issue_id: str = ""
+    target_state: str = ""
+
+
+async def handle(
+    arguments: object, tracker: Tracker, settings: TrackerSettings, *, deadline: float = DEADLINE
+) -> dict[str, Any]:
+    """One call of the tool, from its arguments to its answer; never raises but for a cancellation."""
+    answer = await _answer(arguments, tracker, settings, deadline)
+    veiled: dict[str, Any] = Veil([settings.api_key]).value(answer)
+    return veiled
+
+
+async def _answer(
+    arguments: object, tracker: Tracker, settings: TrackerSettings, deadline: float
+) -> dict[str, Any]:
+    try:
+        order = read_order(arguments)
+        with anyio.fail_after(deadline):
+            return envelope.success(await _perform(order, tracker, settings.project))
+    except Refusal as refusal:
+        return envelope.failure(refusal.kind, str(refusal))
+    except TrackerError as error:
+        kind = error.kind if error.kind in envelope.TRACKER_KINDS else envelope.API_ERROR
+        return envelope.failure(kind, str(error))
+    except TimeoutError:
+        return envelope.failure(envelope.TRANSPORT_ERROR, f"The tracker did not answer within {deadline:g} s.")
+    except ConnectionError as error:
+        return envelope.failure(envelope.TRANSPORT_ERROR, f"The tracker cannot be reached: {error}.")
+    except Exception as error:
+        return envelope.unexpected(error)
+
+
+def read_order(arguments: object) -> Order:
+    """What is asked for; `Refusal` where it cannot be made out."""
+    if not isinstance(arguments, dict):
+        raise Refusal(envelope.INVALID_INPUT, "The arguments must be a JSON object.")
+    for name, value in arguments.items():
+        if name not in _FIELDS:
+            known = ", ".join(_FIELDS)
+            raise Refusal(envelope.INVALID_INPUT, f'There is no field "{name}". Use only: {known}.')
+        if not isinstance(value, str):
+            raise Refusal(envelope.INVALID_INPUT, f"{name} must be a string.")
+    order = Order(**{"operation": "", **arguments})
+    if not order.operation:
+        raise Refusal(envelope.INVALID_INPUT, "operation is missing.")
+    if order.operation not in OPERATIONS:
+        known = ", ".join(OPERATIONS)
+        raise Refusal(
+            envelope.UNSUPPORTED_OPERATION, f'There is no operation "{order.operation}". Use one of: {known}.'
+        )
+    _require(order)
+    return order
+
+
+def _require(order: Order) -> None:
+    if order.operation != "search_issues" and not order.issue_id.strip():
+        raise Refusal(envelope.INVALID_INPUT, f"{order.operation} needs issue_id.")
+    if order.operation == "transition_issue" and not order.target_state.strip():
+        raise Refusal(envelope.INVALID_INPUT, "transition_issue needs target_state.")
+
+
+async def _perform(order: Order, tracker: Tracker, project: str) -> Any:
+    match order.operation:
+        case "fetch_issue":
+            return issue_record(await _fetch_in_scope(order.issue_id, tracker, project))
+        case "fetch_comments":
+            issue = await _fetch_in_scope(order.issue_id, tracker, project)
+            return [comment_record(comment) for comment in issue.comments or ()]
+        case "search_issues":
+            found = (await tracker.fetch_candidates()).issues
+            return [issue_record(issue) for issue in found if belongs(issue.identifier, project)]
+        case _:
+            if project:
+                await _fetch_in_scope(order.issue_id, tracker, project)
+            await tracker.transition(order.issue_id, order.target_state)
+            return {"transitioned": True}
+
+
+async def _fetch_in_scope(issue_id: str, tracker: Tracker, project: str) -> Issue:
+    issue = await tracker.fetch_issue(issue_id)
+    if not belongs(issue.identifier, project):
+        raise Refusal(
+            envelope.PROJECT_SCOPE_VIOLATION, f'Issue {issue_id} does not belong to the project "{project}".'
+        )
+    return issue
+
+
+def belongs(identifier: str, project: str) -> bool:
+    """Whether `PROJ-42` or `owner/repo#42` is of this project.
+
+    An identifier that names no project cannot be judged here: the tracker's own scope decides. Without a project
+    everything belongs.
+    """
+    prefix, mark, number = identifier.rpartition("#")
+    if not (mark and number.isdigit()):
+        prefix, mark, _ = identifier.rpartition("-")
+    return not project or not mark or prefix.casefold() == project.casefold()
+
+
+def issue_record(issue: Issue) -> dict[str, Any]:
+    """An issue as agents see it, fields in the documented order; without comments that field is null, not empty."""
+    return {
+        "id": issue.id,
+        "identifier": issue.identifier,
+        "title": issue.title,
+        "description": issue.description,
+        "state": issue.state,
+        "priority": issue.priority,
+        "labels": list(issue.labels),
+        "assignee": issue.assignee,
+        "issue_type": issue.issue_type,
+        "url": issue.url,
+        "branch_name": issue.branch_name,
+        "parent": issue.parent and {"id": issue.parent.id, "identifier": issue.parent.identifier},
+        "comments": [comment_record(one) for one in issue.comments or ()] or None,
+        "blocked_by": [
+            {"id": one.id, "identifier": one.identifier, "state": one.state} for one in issue.blocked_by
+        ],
+        "created_at": issue.created_at,
+        "updated_at": issue.updated_at,
+    }
+
+
+def comment_record(comment: Comment) -> dict[str, Any]:
+    return {
+        "id": comment.id,
+        "author": comment.author,
+        "body": comment.body,
+        "created_at": comment.created_at,
+    }

@@ -1,0 +1,34 @@
+"""The tool section of a first prompt."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from sortie.tools.advertise import advertise
+from sortie.tools.definitions import BUILTIN, definition_of
+
+from .team_tools import greet
+
+
+def test_every_tool_is_documented_with_its_schema_and_its_answer():
+    """EXT-05"""
+    definitions = [*BUILTIN.values(), definition_of(greet)]
+    text = advertise(definitions, "PROJ")
+    assert text.startswith("## ")
+    assert "Tracker project: `PROJ`" in text
+    headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert headings == ["tracker_api", "sortie_status", "workspace_history", "greet"]
+    schemas = [json.loads(block) for block in re.findall(r"```json\n(.*?)\n```", text, re.DOTALL)]
+    assert schemas == [definition.input_schema for definition in definitions]
+    assert len(re.findall(r"^Response: ", text, re.MULTILINE)) == 4
+    assert '{"success": false, "error": {"kind": "…", "message": "…"}}' in text
+    assert all(definition.description in text for definition in definitions)
+
+
+def test_without_a_project_none_is_named():
+    assert "project:" not in advertise(BUILTIN.values(), "")
+
+
+def test_without_tools_there_is_nothing_to_say():
+    assert advertise([], "PROJ") == ""
