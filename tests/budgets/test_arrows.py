@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 ALLOWED["engine"] = {*ALLOWED}
 ALLOWED["cli"] = {*ALLOWED}
-ALLOWED["__main__"] = {"cli"}
+ALLOWED["__main__"] = {"cli", "tools"}
 # The package itself re-exports on first use, from anywhere.
 ALLOWED["__init__"] = {*ALLOWED}
 

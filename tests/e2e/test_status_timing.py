@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 
+from sortie.tools.advertise import advertise
+from sortie.tools.definitions import BUILTIN
+
 from .project import merged
 from .shell import BLOCKED, FOR_EVER, says
 
+TOOLS_TEXT = advertise(BUILTIN.values(), "")
 STATUS_TEXT = """\
 If you determine that you cannot make further progress on this task without human
 intervention, or if your work is complete and requires human review, signal the
@@ -157,7 +161,7 @@ def test_the_first_prompt_ends_with_the_status_text_and_later_ones_have_none_of_
     )
     project.run()
     body = "Task T-1, turn {}.\nIgnore .sortie/status {{{{ 7*7 }}}}"
-    assert (project.root / "prompt.1").read_text() == f"{body.format(1)}\n\n{STATUS_TEXT}"
+    assert (project.root / "prompt.1").read_text() == f"{body.format(1)}\n\n{TOOLS_TEXT}\n\n{STATUS_TEXT}"
     assert (project.root / "prompt.2").read_text() == body.format(2)
 
 
@@ -167,7 +171,8 @@ def test_the_first_turn_of_every_run_has_the_text(project):
     project.add("1", 'cat > "$SORTIE_WORKFLOW_DIR/prompt.$SORTIE_ATTEMPT"')
     project.run()
     for attempt in (1, 2):
-        assert (project.root / f"prompt.{attempt}").read_text() == f"Work on T-1: Task 1\n\n{STATUS_TEXT}"
+        prompt = (project.root / f"prompt.{attempt}").read_text()
+        assert prompt == f"Work on T-1: Task 1\n\n{TOOLS_TEXT}\n\n{STATUS_TEXT}"
 
 
 def test_a_signal_is_heard_only_at_the_end_of_the_turn(project):

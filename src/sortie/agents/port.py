@@ -25,7 +25,8 @@ class SessionOrder(Struct, frozen=True, kw_only=True):
     """Everything a session needs. `environment` is complete: nothing is inherited beyond it.
 
     `workspace_fd` is an open descriptor of the verified workspace directory; processes start there through it, so
-    that a directory swapped in under the same name cannot become their working directory.
+    that a directory swapped in under the same name cannot become their working directory. `mcp_config` leads to our
+    tools; it is None where they cannot be offered, and in the environment as SORTIE_MCP_CONFIG where they are.
     """
 
     run_id: str
@@ -36,6 +37,7 @@ class SessionOrder(Struct, frozen=True, kw_only=True):
     workspace_fd: int
     environment: Mapping[str, str]
     resume: str = ""
+    mcp_config: Path | None = None
 
 
 class Said(Struct, frozen=True):

@@ -245,6 +245,14 @@ class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):
     detail: str = ""
 
 
+class ToolCalled(Event, frozen=True, kw_only=True, tag="tool"):
+    """The agent called a tool; what it asked and heard is nobody's business here."""
+
+    tool: str
+    result: Literal["success", "error"]
+    ms: float
+
+
 class Commanded(Event, frozen=True, kw_only=True, tag="command"):
     """A person's command was carried out, or refused."""
 
@@ -287,6 +295,7 @@ AnyEvent = (
     | Parked
     | Unparked
     | ProviderPaused
+    | ToolCalled
     | Commanded
     | Noted
 )

@@ -73,6 +73,8 @@ def _quiet(event: ev.AnyEvent) -> Sentence:
             return Sentence("info", f"will not be tried again: {event.why}")
         case ev.RetryDue():
             return Sentence("info", f"its next try moved to {clock(event.due_at)}: {event.why}")
+        case ev.ToolCalled():
+            return Sentence("info", f"tool {event.tool}: {event.result} after {event.ms:.0f} ms")
         case ev.Commanded():
             return Sentence("info", f"command {event.verb}: {event.outcome}")
         case ev.WorkspaceGone():

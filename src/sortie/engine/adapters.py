@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..agents import registry as agents
 from ..agents.port import Agent, AgentSettings
 from ..errors import ConfigurationError
+from ..hosts.toolkit import operator_config
 from ..trackers import registry as trackers
 from ..trackers.port import Tracker, TrackerSettings
 from ..workflow.config import Config
@@ -28,10 +29,10 @@ def tracker_settings(config: Config) -> TrackerSettings:
 
 
 def agent_settings(config: Config) -> AgentSettings:
+    """`mcp_config` in the agent's block is ours to merge, not the agent's to know."""
     agent = config.agent
-    return AgentSettings(
-        kind=agent.kind, command=agent.command, options=config.options.get(agent.kind, {}), base=config.base
-    )
+    options = {key: value for key, value in config.options.get(agent.kind, {}).items() if key != "mcp_config"}
+    return AgentSettings(kind=agent.kind, command=agent.command, options=options, base=config.base)
 
 
 def kinds() -> list[str]:
@@ -49,6 +50,10 @@ def problems(config: Config) -> list[tuple[str, str]]:
         found += agents.load(config.agent.kind).check(agent_settings(config))
     except ConfigurationError as error:
         found.append(("agent.kind", str(error)))
+    try:
+        operator_config(config)
+    except ConfigurationError as error:
+        found.append((f"{config.agent.kind}.mcp_config", str(error)))
     return found
 
 

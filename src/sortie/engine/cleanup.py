@@ -17,7 +17,7 @@ from ..workspace.archive import archive_and_remove, prune
 from ..workspace.hooks import run_hook
 from ..workspace.place import open_workspace
 from .effects import TRACKER_DEADLINE
-from .runlog import archive_directory, logs_directory
+from .runlog import archive_directory, logs_directory, prune_logs
 from .services import Services
 
 CHECK_EVERY = 600.0
@@ -139,8 +139,8 @@ class Cleanup:
 
     def _prune(self) -> None:
         config, now = self._services.workflow.config, self._services.clock.now()
-        for directory in (archive_directory(config.db_path), logs_directory(config.db_path)):
-            prune(directory, config.workspace.archive_keep_days, now)
+        prune(archive_directory(config.db_path), config.workspace.archive_keep_days, now)
+        prune_logs(logs_directory(config.db_path), config.workspace.archive_keep_days, now)
 
     def _note(self, row: WorkspaceRow, message: str, detail: str) -> None:
         self._services.ledger.post(

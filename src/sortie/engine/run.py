@@ -18,11 +18,16 @@ from ..core.model import Issue, Usage
 from ..core.world import Running
 from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
+from ..tools import envelope
+from ..tools.definitions import TRACKER_API
+from ..tools.tracker_api import handle
 from . import comments
+from .adapters import tracker_settings
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
-from .runlog import RunLog, log_path
+from .runlog import RunLog, broker_socket_path, log_path, tool_log_path
 from .services import Services
+from .toollog import ToolLog
 
 log = logging.getLogger(__name__)
 E = TypeVar("E")
@@ -45,6 +50,7 @@ class ActiveRun:
         self._unbilled = Usage()
         self._execution: Execution | None = None
         self._stopped = False
+        self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id))
         self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id))
 
     def now(self) -> float:
@@ -64,6 +70,8 @@ class ActiveRun:
             outcome = Outcome(status="failed", turns=0, error=f"internal error: {error!r}", error_kind="internal")
         self.pulse.turn_started = None
         self.bill()
+        self._count_tool_calls()
+        self._tool_log.remove()
         self._log.close()
         if self._log.problem:
             self.note("warning", "the log of this run is incomplete", self._log.problem)
@@ -88,7 +96,10 @@ class ActiveRun:
             workflow=self._workflow,
             agent=self._agent,
             session_id=self.session_id,
+            tool_log=self._tool_log.path,
+            broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),
         )
+        self._tool_log.prepare()
         self._execution = self._services.host.prepare(order, self)
         if self._stopped:
             self._execution.stop()
@@ -148,7 +159,21 @@ class ActiveRun:
     async def end_turn(self, turn: int) -> None:
         self.pulse.turn_started = None
         self.bill()
+        self._count_tool_calls()
         await self.record(self._event(ev.TurnEnded, turn=turn))
+
+    async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
+        if tool != TRACKER_API.name:
+            return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} needs no broker.")
+        settings = tracker_settings(self._workflow.config)
+        answer: dict[str, Any] = await handle(arguments, self._tracker, settings)
+        return answer
+
+    def _count_tool_calls(self) -> None:
+        for call in self._tool_log.news():
+            called = self._event(ev.ToolCalled, tool=call.tool, result=call.result, ms=call.ms)
+            self.post(called)
+            self._log.write(called.at, "tool", f"{call.tool}: {call.result} after {call.ms:.0f} ms")
 
     async def refresh_issue(self) -> Issue | None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +21,26 @@ def archive_directory(db_path: Path) -> Path:
 
 def log_path(db_path: Path, run_id: str) -> Path:
     return logs_directory(db_path) / f"{run_id}.log"
+
+
+def tool_log_path(db_path: Path, run_id: str) -> Path:
+    return logs_directory(db_path) / f"{run_id}.tools"
+
+
+def broker_socket_path(db_path: Path, run_id: str) -> Path:
+    return db_path.with_suffix(".sockets") / run_id
+
+
+def prune_logs(directory: Path, older_than_days: float, now: float) -> None:
+    """Delete the logs of runs that ended longer ago; what is not named like one stays."""
+    try:
+        entries = list(os.scandir(directory))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        is_log = entry.name.endswith((".log", ".log.1", ".tools"))
+        if is_log and entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
+            Path(entry.path).unlink(missing_ok=True)
 
 
 def last_words(path: Path, source: str, count: int) -> str:

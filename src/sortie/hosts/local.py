@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ..agents.port import AgentEvent, Said, Session, SessionOpened, SessionOrder, Used
 from ..core.events import ProcessStarted, SessionStarted, WorkspaceMade
 from ..core.exits import Outcome
+from ..core.model import Usage
 from ..errors import AgentError, SortieError
 from ..process.identity import Identity
 from ..protocol.prompt import compose_first_prompt
@@ -25,6 +28,7 @@ from ..workspace.hooks import run_hook
 from ..workspace.place import Workspace, open_workspace
 from .environment import run_environment
 from .port import Execution, RunLink, RunOrder
+from .toolkit import Toolkit
 
 CLOSE_DEADLINE = 30.0
 REASON_LINES = 5
@@ -51,7 +55,10 @@ class LocalRun:
         self._scope = anyio.CancelScope()
         self._issue = order.issue
         self._session_id = order.session_id
-        self._turns = 0
+        self._turn = self._turns = 0
+        self._usage = Usage()
+        self._toolkit: Toolkit | None = None
+        self._advertisement = ""
         self._last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
     def stop(self) -> None:
@@ -59,16 +66,18 @@ class LocalRun:
 
     async def execute(self) -> Outcome:
         outcome = Outcome(status="cancelled", turns=0)
-        with self._scope:
-            try:
-                outcome = await self._in_workspace()
-            except AgentError as error:
-                outcome = self._failed(error, kind=error.kind, retryable=error.retry, until=error.until)
-            except (SortieError, OSError) as error:
-                outcome = self._failed(error)
+        async with anyio.create_task_group() as background:
+            with self._scope:
+                try:
+                    outcome = await self._in_workspace(background)
+                except AgentError as error:
+                    outcome = self._failed(error, kind=error.kind, retryable=error.retry, until=error.until)
+                except (SortieError, OSError) as error:
+                    outcome = self._failed(error)
+            background.cancel_scope.cancel()
         return self._complete(outcome)
 
-    async def _in_workspace(self) -> Outcome:
+    async def _in_workspace(self, background: TaskGroup) -> Outcome:
         root = self._config.workspace.root
         workspace = await to_thread.run_sync(open_workspace, root, self._issue.identifier)
         with workspace:
@@ -85,15 +94,17 @@ class LocalRun:
                 await self._hook("after_create", workspace)
                 workspace.mark_complete()
             try:
-                return await self._prepared(workspace)
+                return await self._prepared(workspace, background)
             finally:
                 await self._after_run(workspace)
 
-    async def _prepared(self, workspace: Workspace) -> Outcome:
+    async def _prepared(self, workspace: Workspace, background: TaskGroup) -> Outcome:
         self._delete_old_status(workspace)
         await self._hook("before_run", workspace)
         workspace.verify()
-        session = await self._order.agent.open(self._session_order(workspace), self)
+        self._toolkit = Toolkit(self._order, workspace, self._environ)
+        mcp_config = await self._offer_tools(background)
+        session = await self._order.agent.open(self._session_order(workspace, mcp_config), self)
         try:
             return await self._turn_loop(workspace, session)
         finally:
@@ -105,6 +116,8 @@ class LocalRun:
             if refused := await self._link.begin_turn(turn):
                 return Outcome(status="cancelled", turns=self._turns, stop="budget", error=refused)
             workspace.verify()
+            self._turn = turn
+            self._write_state()
             await session.turn(self._prompt(turn), turn)
             self._turns = turn
             await self._link.end_turn(turn)
@@ -125,7 +138,28 @@ class LocalRun:
         rendered = self._order.workflow.template.render(
             self._issue, attempt=self._order.attempt - 1, turn=turn, max_turns=self._config.agent.max_turns
         )
-        return compose_first_prompt(rendered) if turn == 1 else rendered
+        return compose_first_prompt(rendered, self._advertisement) if turn == 1 else rendered
+
+    async def _offer_tools(self, background: TaskGroup) -> Path | None:
+        """The path of the configuration; None where the workspace refuses it: the run goes on without tools."""
+        assert self._toolkit
+        try:
+            path = self._toolkit.offer(await self._toolkit.start_broker(background, self._link.call_tool))
+            self._advertisement = await to_thread.run_sync(self._toolkit.advertisement)
+        except OSError as error:
+            self._link.note("warning", "the agent has no tools: its workspace cannot be written", str(error))
+            return None
+        self._write_state()
+        return path
+
+    def _write_state(self) -> None:
+        if self._toolkit is None:
+            return
+        try:
+            self._toolkit.write_state(self._turn, self._usage)
+        except OSError as error:
+            self._toolkit = None  # said once; tools answer from what is there
+            self._link.note("warning", "state.json cannot be written any more", str(error))
 
     def _failed(
         self, error: Exception, *, kind: str = "run_failed", retryable: bool = True, until: float | None = None
@@ -162,7 +196,9 @@ class LocalRun:
                 self._last_lines.append(text)
                 self._link.sign("agent", text)
             case Used(usage):
+                self._usage = self._usage.plus(usage)
                 self._link.used(usage)
+                self._write_state()
             case SessionOpened(session_id):
                 self._session_id = session_id
                 self._link.post(
@@ -226,7 +262,10 @@ class LocalRun:
             attempt=self._order.attempt,
         )
 
-    def _session_order(self, workspace: Workspace) -> SessionOrder:
+    def _session_order(self, workspace: Workspace, mcp_config: Path | None) -> SessionOrder:
+        environment = self._environment(workspace)
+        if mcp_config:
+            environment["SORTIE_MCP_CONFIG"] = str(mcp_config)
         return SessionOrder(
             run_id=self._order.run_id,
             issue_id=self._issue.id,
@@ -234,6 +273,7 @@ class LocalRun:
             attempt=self._order.attempt,
             workspace=workspace.path,
             workspace_fd=workspace.fd,
-            environment=self._environment(workspace),
+            environment=environment,
             resume=self._order.session_id,
+            mcp_config=mcp_config,
         )

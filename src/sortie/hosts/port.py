@@ -6,7 +6,8 @@ is in `RunOrder` travels to it and only `RunLink` calls and an `Outcome` come ba
 
 from __future__ import annotations
 
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -27,6 +28,8 @@ class RunOrder(Struct, frozen=True, kw_only=True):
     workflow: Workflow
     agent: Agent
     session_id: str = ""
+    tool_log: Path
+    broker_socket: Path
 
 
 class RunLink(Protocol):
@@ -55,6 +58,10 @@ class RunLink(Protocol):
 
     def used(self, usage: Usage) -> None:
         """Tokens and money used since the last call."""
+
+    async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
+        """Answer for a tool server that holds no credentials."""
+        ...
 
     def now(self) -> float: ...
 

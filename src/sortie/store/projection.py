@@ -75,6 +75,12 @@ def _project(db: Connection, event: ev.AnyEvent) -> None:
                 "INSERT OR REPLACE INTO pauses (provider, until, detail) VALUES (?, ?, ?)",
                 (event.provider, event.until, event.detail),
             )
+        case ev.ToolCalled():
+            db.execute(
+                """INSERT INTO tool_calls (tool, result, calls) VALUES (?, ?, 1)
+                   ON CONFLICT (tool, result) DO UPDATE SET calls = calls + 1""",
+                (event.tool, event.result),
+            )
         case ev.Commanded():
             db.execute(
                 "UPDATE commands SET done_at = ?, outcome = ?, ok = ? WHERE id = ?",

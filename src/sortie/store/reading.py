@@ -118,6 +118,14 @@ def totals(db: Connection) -> Totals:
     )
 
 
+def tool_calls(db: Connection) -> dict[str, dict[str, int]]:
+    """How often each tool was called, by result: `sortie_tool_calls_total`."""
+    counted: dict[str, dict[str, int]] = {}
+    for tool, result, calls in db.execute("SELECT tool, result, calls FROM tool_calls ORDER BY tool, result"):
+        counted.setdefault(tool, {})[result] = calls
+    return counted
+
+
 def _history_row(fields: dict[str, Any]) -> HistoryRow:
     tokens = Tokens(*(fields.pop(f"{name}_tokens") for name in Tokens.__struct_fields__))
     return HistoryRow(**fields, tokens=tokens)

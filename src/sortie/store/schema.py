@@ -161,4 +161,14 @@ CREATE TABLE commands (
 CREATE INDEX commands_waiting ON commands (id) WHERE done_at IS NULL;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_TOOL_CALLS = """
+-- sortie_tool_calls_total, by tool and result.
+CREATE TABLE tool_calls (
+    tool TEXT NOT NULL,
+    result TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (tool, result)
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS)

@@ -73,6 +73,12 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
     per_day: Limits
 
 
+class ToolsConfig(Struct, frozen=True, kw_only=True):
+    """`credentials` says where the tool server has the tracker's key from: its workspace, or a broker."""
+
+    credentials: str = "workspace"
+
+
 class TokenRates(Struct, frozen=True, kw_only=True):
     """US dollars per million tokens."""
 
@@ -102,6 +108,7 @@ class Config(Struct, frozen=True, kw_only=True):
     hooks: HooksConfig
     agent: AgentConfig
     budget: BudgetConfig
+    tools: ToolsConfig
     db_path: Path
     log_level: str
     log_format: str

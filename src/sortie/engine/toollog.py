@@ -1,0 +1,68 @@
+"""What the tool servers of one run recorded: read from where we stopped, believed only as far as it makes sense.
+
+The servers run beside the agent and as its user, so the file may hold anything.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ..protocol.safefiles import open_directory, open_regular
+
+BYTES_AT_ONCE = 1024 * 1024
+CALLS_OF_ONE_RUN = 100_000
+LONGEST_NAME = 64
+
+
+class ToolCall(Struct, frozen=True):
+    tool: str
+    result: str
+    ms: float
+
+
+class ToolLog:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offset = 0
+        self._counted = 0
+
+    def prepare(self) -> None:
+        """Make the folder, which the servers do not; without it calls are not counted, and nothing else fails."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            pass  # the log of the run, which stands in the same folder, reports it
+
+    def news(self) -> list[ToolCall]:
+        """The calls recorded since the last time; what is no record of a call is passed over."""
+        try:
+            with open_directory(self.path.parent) as folder, open_regular(folder, self.path.name) as file:
+                raw = os.pread(file, BYTES_AT_ONCE, self._offset)
+        except OSError:
+            return []  # no call was made yet, or the file is none of ours
+        whole = raw[: raw.rfind(b"\n") + 1]
+        # The last line may be half written; one that ends nowhere in sight is none of ours.
+        self._offset += len(raw) if len(raw) == BYTES_AT_ONCE and not whole else len(whole)
+        calls = [call for line in whole.splitlines() if (call := _call(line))]
+        calls = calls[: CALLS_OF_ONE_RUN - self._counted]
+        self._counted += len(calls)
+        return calls
+
+    def remove(self) -> None:
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError:
+            pass  # an agent put something else in its place; that must not cost the run its ending
+
+
+def _call(line: bytes) -> ToolCall | None:
+    try:
+        call = msgspec.json.decode(line, type=ToolCall)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    sound = call.result in ("success", "error") and 0 <= call.ms < 1e9 and call.tool.isprintable()
+    return call if sound and 0 < len(call.tool) <= LONGEST_NAME else None
