@@ -22,7 +22,7 @@ USAGE = """\
 usage: python3 dev.py COMMAND [ARGUMENTS]
 
   demo             the product at work, without any account, in under a minute
-  test [ARGS]      the tests; arguments go to pytest
+  test [ARGS]      all tests, on all cores; arguments go to pytest instead
   lint             ruff check, ruff format --check, mypy
   bench [ARGS]     the measurements
   sortie ARGS      any sortie command
@@ -55,7 +55,7 @@ def run(command: str, arguments: list[str]) -> int:
         become("sortie", *arguments)
     os.chdir(ROOT)
     if command == "test":
-        become("python", "-m", "pytest", *arguments)
+        become("python", "-m", "pytest", *(arguments or ["-n", "auto"]))
     if command == "bench":
         become("python", "-m", "bench", *arguments)
     return lint()

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .baseline import bare_python, bare_spawn
-from .measures import ALL, Row
+from .measures import ALL
+from .row import Row
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
@@ -49,7 +50,9 @@ def measure(names: list[str]) -> list[Row]:
 
 def as_table(rows: list[Row]) -> str:
     lines = ["| what | measured | ratio | to |", "|---|---:|---:|---|"]
-    lines += [f"| {row.what} | {row.value:,.3g} {row.unit} | {row.ratio:.2f} | {row.yardstick} |" for row in rows]
+    for row in rows:
+        value = f"{row.value:,.0f}" if row.value >= 100 else f"{row.value:.3g}"
+        lines.append(f"| {row.what} | {value} {row.unit} | {row.ratio:.2f} | {row.yardstick} |")
     return "\n".join(lines)
 
 

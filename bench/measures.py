@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import anyio
-from msgspec import Struct
 
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Policy
@@ -22,18 +21,12 @@ from sortie.trackers.port import TrackerSettings
 
 from .baseline import bare_python, bare_spawn, median_seconds
 from .project import Project, cpu_seconds, end, resident_mb
+from .row import Row
+from .sidecar import sidecar
 
 SIGNALS_AT_ONCE = "cat >/dev/null; mkdir -p .sortie; echo needs-human-review > .sortie/status\n"
 TAKES_A_TURN = "cat >/dev/null\n"
 SLEEPS = "cat >/dev/null; exec sleep 1000\n"
-
-
-class Row(Struct, frozen=True):
-    what: str
-    value: float
-    unit: str
-    ratio: float
-    yardstick: str
 
 
 def drain(root: Path) -> list[Row]:
@@ -202,4 +195,5 @@ ALL = {
     "recovery": recovery,
     "tick": tick,
     "help": help_screen,
+    "sidecar": sidecar,
 }
