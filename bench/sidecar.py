@@ -97,7 +97,7 @@ def at_once(argv: list[str], env: dict[str, str], count: int) -> float:
 
 
 def sidecar(root: Path) -> list[Row]:
-    python = bare_python()
+    python, start = bare_python(), "a bare Python start"
     argv, env = _prepared(root)
     official = [sys.executable, "-c", OFFICIAL]
     rows = []

@@ -30,8 +30,9 @@ from ..workflow.config import Config
 from ..workspace.place import Workspace
 from .port import RunOrder
 
-# The overrides by which the server gets what `$VARIABLES` in the workflow stood for here.
-_RESOLVED = ("endpoint", "api_key", "project", "query_filter")
+# The overrides by which the server gets what `$VARIABLES` in the workflow stood for here; one that is not set there
+# would make the workflow unusable for it.
+_RESOLVED = ("kind", "endpoint", "api_key", "project", "query_filter", "handoff_state", "in_progress_state")
 
 
 class Toolkit:
@@ -115,6 +116,7 @@ class Toolkit:
     def _credentials(self) -> dict[str, str]:
         ours = {name: value for name, value in self._environ.items() if name.startswith("SORTIE_")}
         resolved = {f"SORTIE_TRACKER_{key.upper()}": getattr(self._config.tracker, key) for key in _RESOLVED}
+        resolved["SORTIE_WORKSPACE_ROOT"] = str(self._config.workspace.root)
         return {**ours, **{name: value for name, value in resolved.items() if value}}
 
 
