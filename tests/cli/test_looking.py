@@ -196,3 +196,13 @@ def test_a_workflow_that_broke_later_does_not_hide_the_store(scene, say, broken)
     assert "no access" in shown.out
     assert "is broken" in shown.err
     assert say("unpark", "T-1").code == 0
+
+
+def test_status_counts_the_calls_of_tools(scene, say):
+    """EXT-14: by tool and by result."""
+    log = 'log=$(sed -n \'s/.*"SORTIE_TOOL_LOG": "\\(.*\\)".*/\\1/p\' "$SORTIE_MCP_CONFIG")\n'
+    call = 'printf \'{"tool": "tracker_api", "result": "%s", "ms": 3}\\n\' RESULT >> "$log"\n'
+    scene.issue(1, log + call.replace("RESULT", "success") * 2 + call.replace("RESULT", "error") + REVIEW)
+    scene.run("run", "--until-idle")
+    assert say("status", "--json").json()["tool_calls"] == {"tracker_api": {"error": 1, "success": 2}}
+    assert "tracker_api 3 (1 failed)" in say("status").out

@@ -14,7 +14,7 @@ from ..core.policy import Limits
 from ..core.redact import Redactor
 from ..store.load import Loaded, load
 from ..store.lock import holder_of
-from ..store.reading import Totals, totals
+from ..store.reading import Totals, tool_calls, totals
 from ..workflow.config import Config
 from .exits import DONE
 from .place import json_option, load_config, looking_at, workflow_option
@@ -36,8 +36,8 @@ def status_command(workflow: Path, as_json: bool) -> int:
     now = time.time()
     service = holder_of(config.db_path)
     with looking_at(config) as db:
-        loaded, spent = load(db, day_of(now)), totals(db)
-    report = _report(config, service, loaded, spent)
+        loaded, spent, calls = load(db, day_of(now)), totals(db), tool_calls(db)
+    report = {**_report(config, service, loaded, spent), "tool_calls": calls}
     if as_json:
         print_json(report)
     else:
@@ -106,6 +106,8 @@ def _print_report(report: dict[str, Any]) -> None:
     _section("parked", ("issue", "title", "kind", "since", "reason"), report["parked"], "since")
     click.echo(_today(report["budget"]))
     click.echo(_all_time(report["totals"]))
+    if report["tool_calls"]:
+        click.echo(clean(f"tool calls: {_calls(report['tool_calls'])}"))
     if report["parked"]:
         click.echo(
             "A parked issue starts again after a person changed it in the tracker, or by `sortie unpark ISSUE`."
@@ -145,6 +147,14 @@ def _today(budget: dict[str, Any]) -> str:
         f"${spent.usd:.2f} of {'no limit' if limits.usd is None else f'${limits.usd:.2f}'}",
     ]
     return f"\ntoday ({budget['day']}, UTC): {', '.join(parts)}"
+
+
+def _calls(counted: dict[str, dict[str, int]]) -> str:
+    def one(tool: str, results: dict[str, int]) -> str:
+        failed = results.get("error", 0)
+        return f"{tool} {sum(results.values())}" + (f" ({failed} failed)" if failed else "")
+
+    return ", ".join(one(tool, results) for tool, results in counted.items())
 
 
 def _bound(limit: int | None) -> str:
