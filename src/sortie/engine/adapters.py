@@ -6,26 +6,11 @@ from ..agents import registry as agents
 from ..agents.port import Agent, AgentSettings
 from ..errors import ConfigurationError
 from ..hosts.toolkit import operator_config
+from ..tools.local import tracker_settings
 from ..trackers import registry as trackers
-from ..trackers.port import Tracker, TrackerSettings
+from ..trackers.port import Tracker
 from ..workflow.config import Config
 from .guard import GuardedTracker
-
-
-def tracker_settings(config: Config) -> TrackerSettings:
-    tracker = config.tracker
-    return TrackerSettings(
-        kind=tracker.kind,
-        active_states=tracker.active_states,
-        terminal_states=tracker.terminal_states,
-        handoff_state=tracker.handoff_state,
-        endpoint=tracker.endpoint,
-        api_key=tracker.api_key,
-        project=tracker.project,
-        query_filter=tracker.query_filter,
-        options=config.options.get(tracker.kind, {}),
-        base=config.base,
-    )
 
 
 def agent_settings(config: Config) -> AgentSettings:

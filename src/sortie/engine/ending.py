@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import anyio
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..core import events as ev
 from ..core.budget import day_of
@@ -66,19 +66,10 @@ class Ending:
             at=self._now(),
             issue_id=self._claim.issue_id,
             run_id=self._claim.run_id,
-            status=outcome.status,
-            turns=outcome.turns,
-            soft_stop=outcome.soft_stop,
-            reason=outcome.reason,
-            error=outcome.error,
-            error_kind=outcome.error_kind,
-            retryable=outcome.retryable,
-            limited_until=outcome.limited_until,
-            stop=outcome.stop,
-            session_id=outcome.session_id,
             usage=usage,
             handoff_planned=handoff,
             fingerprint=fingerprint(self._issue) if self._issue.comments is not None else "",
+            **asdict(outcome),
         )
 
     def _planned(self, outcome: Outcome, usage: Usage, handoff: bool) -> list[ev.EffectPlanned]:
@@ -180,15 +171,5 @@ class Ending:
 
 
 def outcome_of(ended: ev.RunEnded) -> Outcome:
-    return Outcome(
-        status=ended.status,
-        turns=ended.turns,
-        soft_stop=ended.soft_stop,
-        reason=ended.reason,
-        error=ended.error,
-        error_kind=ended.error_kind,
-        retryable=ended.retryable,
-        limited_until=ended.limited_until,
-        stop=ended.stop,
-        session_id=ended.session_id,
-    )
+    """The outcome that a verdict was made from: its fields bear the same names."""
+    return Outcome(**{name: getattr(ended, name) for name in Outcome.__struct_fields__})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..core import events as ev
 from ..core.redact import Redactor
+from ..tools.local import tracker_settings
 from ..workflow.load import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
 from ..workflow.watch import Broken, Changed, Reloader
@@ -55,7 +56,7 @@ class WorkflowKeeper:
         services.workflow = reload.workflow
         services.redactor = Redactor((*old.secrets, *new.secrets))
         services.agent = adapters.build_agent(new)
-        if adapters.tracker_settings(old) != adapters.tracker_settings(new):
+        if tracker_settings(old) != tracker_settings(new):
             services.tracker = adapters.build_tracker(new)
         services.ledger.post(ev.PolicySet(at=services.clock.now(), policy=new.policy()))
         self._note(services, "info", "the workflow changed; new runs follow it", "")

@@ -20,9 +20,9 @@ from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
+from ..tools.local import tracker_settings
 from ..tools.tracker_api import handle
 from . import comments
-from .adapters import tracker_settings
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
 from .runlog import RunLog, broker_socket_path, log_path, tool_log_path

@@ -40,7 +40,7 @@ def call(workflow: str, arguments: object, cancellation: Cancellation) -> dict[s
     """One call of the tool, in a thread that may block."""
     try:
         config = _load(workflow)
-        answer = anyio.run(_answer, arguments, _settings(config), cancellation)
+        answer = anyio.run(_answer, arguments, tracker_settings(config), cancellation)
     except SortieError as error:
         return envelope.failure(envelope.INTERNAL_ERROR, f"The workflow cannot be used: {error}")
     except Exception as error:
@@ -57,12 +57,13 @@ def _load(workflow: str) -> Config:
 
 def _findings(config: Config) -> list[tuple[str, str]]:
     try:
-        return registry.load(config.tracker.kind).check(_settings(config))
+        return registry.load(config.tracker.kind).check(tracker_settings(config))
     except ConfigurationError as error:
         return [("tracker.kind", str(error))]
 
 
-def _settings(config: Config) -> TrackerSettings:
+def tracker_settings(config: Config) -> TrackerSettings:
+    """What the workflow says about its tracker, in the tracker's own words."""
     tracker = config.tracker
     return TrackerSettings(
         kind=tracker.kind,
