@@ -27,6 +27,7 @@ FAMILIES = {
     ("logs",): "what the agent of an issue said",
     ("why",): "why anything happened to an issue, or did not",
     ("unpark", "stop", "retry"): "free, end or hurry an issue",
+    ("mcp-server",): "serve tools to an agent; its runtime starts this",
 }
 HOMES = {name: names[0] if len(names) == 1 else "operate" for names in FAMILIES for name in names}
 
@@ -52,8 +53,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in HOMES:
             return None
-        module = import_module(f"sortie.cli.{HOMES[cmd_name]}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        module = import_module(f"sortie.cli.{HOMES[cmd_name].replace('-', '_')}")
+        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
     def resolve_command(

@@ -101,13 +101,13 @@ class Toolkit:
             "SORTIE_ISSUE_IDENTIFIER": issue.identifier,
             "SORTIE_WORKSPACE": str(self._workspace.path),
             "SORTIE_DB_PATH": str(self._config.db_path),
+            # Always set: a runtime that passes its own environment on would give the agent's, which counts from 1.
+            "SORTIE_ATTEMPT": str(order.attempt - 1),
             "SORTIE_SESSION_ID": order.session_id,
             "SORTIE_TOOL_LOG": str(order.tool_log),
             "SORTIE_TOOLS": ",".join(self._own_names()),
             "SORTIE_TOOL_PLUGINS": listed(_team_tools()),
         }
-        if order.attempt > 1:
-            environment["SORTIE_ATTEMPT"] = str(order.attempt - 1)
         if broker:
             path, token = broker
             return {**environment, "SORTIE_BROKER": str(path), "SORTIE_BROKER_TOKEN": token}

@@ -1,7 +1,8 @@
 """The files a run puts into `.sortie/` for its agent: `.gitignore`, `mcp.json`, `state.json`. All owner-only.
 
 `.gitignore` comes first, so that nothing of the others can ever be committed. Everything is written to a fresh name
-and renamed, through the descriptor of a directory that is no link.
+and renamed, through the descriptor of a directory that is no link. Each session writes them anew, so none of them
+waits for the disk.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def session_directory(workspace: int) -> Iterator[int]:
 
 def write_gitignore(directory: int) -> None:
     """Before anything else is written: what follows may hold credentials and must not be committed."""
-    write_atomic(directory, ".gitignore", b"*\n")
+    write_atomic(directory, ".gitignore", b"*\n", durable=False)
 
 
 def merged_config(server: Mapping[str, Any], operator: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,9 +62,8 @@ def server_entry(command: list[str], workflow: Path, env: Mapping[str, str]) -> 
 
 
 def write_mcp_config(directory: int, config: Mapping[str, Any]) -> None:
-    write_atomic(directory, MCP_CONFIG, json.dumps(config, indent=2).encode() + b"\n")
+    write_atomic(directory, MCP_CONFIG, json.dumps(config, indent=2).encode() + b"\n", durable=False)
 
 
 def write_state(directory: int, state: Mapping[str, Any]) -> None:
-    """Rewritten often and of use only while the run lasts, so it need not survive a power failure."""
     write_atomic(directory, STATE, json.dumps(state, separators=(",", ":")).encode(), durable=False)
