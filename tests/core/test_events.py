@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sortie.core import actions as act
 from sortie.core import events as ev
@@ -55,6 +56,7 @@ SAMPLES: dict[type[ev.Event], dict[str, Any]] = {
     ev.Parked: {"identifier": "D-1", "park": PARK},
     ev.Unparked: {"identifier": "D-1", "why": "by hand", "reset_budget": True},
     ev.ProviderPaused: {"provider": "command", "until": NOW, "detail": "too many requests"},
+    ev.ToolCalled: {"tool": "tracker_api", "result": "success", "ms": 12.5},
     ev.Commanded: {"command_id": 1, "verb": "stop", "outcome": "done", "ok": True},
     ev.Noted: {"level": "warning", "message": "something", "detail": "odd"},
 }
@@ -85,6 +87,27 @@ def test_every_event_survives_the_log(kind):
 def test_any_time_and_any_text_survive_the_log(at, text):
     note = ev.Noted(at=at, issue_id=text, level="info", message=text, detail=text)
     assert ev.decode(ev.encode(note)) == note
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_event_that_the_log_can_hold_is_sound_as_it_is(kind):
+    event = sample(kind)
+    assert ev.sound(event) is event
+
+
+@given(before=st.text(), after=st.text())
+def test_lone_surrogates_are_replaced_wherever_they_stand(before, after):
+    text = f"{before}\ud800{after}"
+    replaced = text.encode("utf-8", "replace").decode()
+    for event in (
+        ev.Noted(at=NOW, level="info", message=text, detail="fine"),
+        ev.IssueSeen(at=NOW, view=view(title=text, blocked_by=(text, "D-2"))),
+        ev.Settled(at=NOW, identifier="D-1", why=text, park=replace(PARK, reason=text)),
+    ):
+        assert ev.decode(ev.encode(ev.sound(event))) == ev.sound(event)
+    assert ev.sound(ev.Noted(at=NOW, level="info", message=text, detail="fine")) == (
+        ev.Noted(at=NOW, level="info", message=replaced, detail="fine")
+    )
 
 
 def test_kinds_have_names_of_their_own():
@@ -131,6 +154,11 @@ def test_every_cause_of_a_start_has_words(cause):
 @pytest.mark.parametrize("rule", sorted(RULES))
 def test_every_rule_that_keeps_an_issue_waiting_has_words(rule):
     assert RULES[rule] in said(ev.Skipped, rule=rule)
+
+
+def test_tool_calls_are_told_with_their_duration():
+    """EXT-14"""
+    assert said(ev.ToolCalled) == "tool tracker_api: success after 12 ms"
 
 
 def test_what_went_wrong_is_louder_than_what_went_well():

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -50,3 +51,23 @@ def test_the_git_workspace_gives_each_issue_a_branch_with_its_work_committed(tmp
         assert git("branch", "--show-current", cwd=workspace).strip() == f"sortie/GIT-{number}"
         assert git("log", "-1", "--format=%s", cwd=workspace).strip() == f"Work on GIT-{number}"
         assert git("show", "HEAD:CHANGES", cwd=workspace).strip() == f"handled GIT-{number}"
+
+
+def test_the_tool_of_the_team_counts_the_lines_of_the_agents_files(tmp_path):
+    """EXT-15: loaded the way its entry point says."""
+    package = EXAMPLES / "team-tool"
+    points = tomllib.loads((package / "pyproject.toml").read_text())["project"]["entry-points"]["sortie.tools"]
+    (tmp_path / "a.py").write_text("1\n2\n")
+    (tmp_path / "b.txt").write_text("1\n")
+    script = f"""
+import json, pathlib
+from sortie.tools import ToolContext
+from sortie.tools.loading import load_tools
+(tool,), problems = load_tools({points!r})
+context = ToolContext("1", "T-1", pathlib.Path("."), "r1", 0)
+print(json.dumps([problems, tool.name, tool.run({{"suffix": ".py"}}, context)]))
+"""
+    environ = {**os.environ, "PYTHONPATH": str(package / "src")}
+    argv = [sys.executable, "-c", script]
+    answer = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, check=True, timeout=50)
+    assert json.loads(answer.stdout) == [[], "line_count", {"files": 1, "lines": 2}]

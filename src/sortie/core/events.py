@@ -318,7 +318,7 @@ def _without_surrogates(value: Any) -> Any:
         case str():
             return value.encode("utf-8", "replace").decode("utf-8")
         case dict():
-            return {key: _without_surrogates(item) for key, item in value.items()}
+            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
         case list() | tuple():
             return [_without_surrogates(item) for item in value]
         case _:

@@ -145,7 +145,8 @@ class Orchestrator:
             await obey_commands(services, ticker.runs)
             await ticker.tick()
             failures = failures + 1 if ticker.tracker_error else 0
-            if until_idle and not ticker.runs and not services.ledger.world.waiting and not cleanup.busy:
+            busy = ticker.runs or ticker.undecided or services.ledger.world.waiting or cleanup.busy
+            if until_idle and not busy:
                 if not failures:
                     return
                 if failures >= TRIES_BEFORE_GIVING_UP:

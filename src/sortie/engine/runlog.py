@@ -38,7 +38,7 @@ def prune_logs(directory: Path, older_than_days: float, now: float) -> None:
     except FileNotFoundError:
         return
     for entry in entries:
-        is_log = entry.name.endswith((".log", ".log.1", ".tools"))
+        is_log = entry.name.endswith((".log", ".log.1", ".tools")) and entry.is_file(follow_symlinks=False)
         if is_log and entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
             Path(entry.path).unlink(missing_ok=True)
 

@@ -17,13 +17,17 @@ from .services import Services
 
 
 class Ticker:
-    """Knows the live runs, starts and stops them; nothing else does."""
+    """Knows the live runs, starts and stops them; nothing else does.
+
+    `undecided` says that the last tick left out issues whose runs ended while it looked: another one must follow.
+    """
 
     def __init__(self, services: Services, spawn: Callable[[ActiveRun], object]) -> None:
         self._services = services
         self._spawn = spawn
         self.runs: dict[str, ActiveRun] = {}
         self._touched: set[str] = set()
+        self.undecided = False
         self.tracker_error = ""
         self._problems: tuple[str, ...] = ()
         services.ledger.listen(self._heard)
@@ -41,6 +45,7 @@ class Ticker:
             overdue=overdue(self.pulses(), ledger.world.policy, now),
             unsure=tuple(sorted(self._touched)),
         )
+        self.undecided = bool(tick.unsure)
         actions = decide(ledger.world, tick)
         # No await between the decision and its record: whatever slipped in between could not be replayed.
         if actions:

@@ -116,7 +116,7 @@ class LocalRun:
             if refused := await self._link.begin_turn(turn):
                 return Outcome(status="cancelled", turns=self._turns, stop="budget", error=refused)
             workspace.verify()
-            self._turn = 1
+            self._turn = turn
             self._write_state()
             await session.turn(self._prompt(turn), turn)
             self._turns = turn

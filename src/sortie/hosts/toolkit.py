@@ -132,6 +132,12 @@ def _team_definitions() -> tuple[Definition, ...]:
     return tuple(definition_of(tool) for tool in tools)
 
 
+@cache
+def tool_names() -> frozenset[str]:
+    """Every tool a session can have. What else an agent claims to have called is not worth a counter of its own."""
+    return frozenset({*BUILTIN, *(definition.name for definition in _team_definitions())})
+
+
 def server_command() -> list[str]:
     """The absolute command of this very installation, whatever PATH the agent will have."""
     script = Path(sys.executable).with_name("sortie")

@@ -1,0 +1,168 @@
+"""The record of tool calls, read while it grows and whatever an agent put there."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortie.engine import toollog
+from sortie.engine.toollog import BYTES_AT_ONCE, LONGEST_NAME, ToolCall, ToolLog
+from sortie.tools.record import Record
+
+GOOD = {"at": 1.0, "run_id": "r1", "tool": "tracker_api", "result": "success", "ms": 12.5}
+CALL = ToolCall("tracker_api", "success", 12.5)
+
+
+def line(**changes) -> bytes:
+    return json.dumps({**GOOD, **changes}).encode() + b"\n"
+
+
+@pytest.fixture
+def log(tmp_path):
+    return ToolLog(tmp_path / "r1.tools")
+
+
+def append(log: ToolLog, data: bytes) -> None:
+    with log.path.open("ab") as file:
+        file.write(data)
+
+
+def test_what_the_server_records_is_what_is_counted(log):
+    """EXT-14: both ends of the file, one after the other."""
+    record = Record(str(log.path), "r1")
+    record.add("sortie_status", ok=True, started=0.0)
+    record.add("tracker_api", ok=False, started=0.0)
+    found = log.news()
+    assert [(call.tool, call.result) for call in found] == [("sortie_status", "success"), ("tracker_api", "error")]
+    assert all(call.ms >= 0 for call in found)
+
+
+def test_nothing_is_counted_twice_and_nothing_is_missed(log):
+    """EXT-14: each look tells what is new since the last."""
+    assert log.news() == []
+    append(log, line() + line())
+    assert log.news() == [CALL, CALL]
+    assert log.news() == []
+    append(log, line(result="error"))
+    assert log.news() == [ToolCall("tracker_api", "error", 12.5)]
+
+
+@pytest.mark.parametrize("before", [b"", line()])
+@pytest.mark.parametrize("cut", [1, 30, len(line()) - 1])
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(log, before, cut):
+    append(log, before + line()[:cut])
+    assert len(log.news()) == bool(before)
+    append(log, line()[cut:])
+    assert log.news() == [CALL]
+
+
+@given(pieces=st.lists(st.one_of(st.binary(max_size=40), st.just(line()), st.just(b"\n")), max_size=20))
+def test_any_bytes_in_any_portions_are_harmless_and_whole_lines_count(tmp_path_factory, pieces):
+    """EXT-14: what stands on a line of its own as a record is counted, once, and nothing else is."""
+    log = ToolLog(tmp_path_factory.mktemp("log") / "r1.tools")
+    found = []
+    for piece in pieces:
+        append(log, piece)
+        found += log.news()
+    whole = b"".join(pieces).rpartition(b"\n")[0]
+    assert len(found) == whole.splitlines().count(line().strip())
+    assert set(found) <= {CALL}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tool": ""},
+        {"tool": "x" * (LONGEST_NAME + 1)},
+        {"tool": "a\nb"},
+        {"tool": "\x1b[31m"},
+        {"tool": 7},
+        {"result": "fine"},
+        {"result": None},
+        {"ms": -1},
+        {"ms": 1e12},
+        {"ms": "soon"},
+    ],
+)
+def test_a_record_that_makes_no_sense_is_passed_over(log, changes):
+    append(log, line(**changes) + line())
+    assert log.news() == [CALL]
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b'{"x":' + b"[" * 100_000 + b"\n",
+        b"\xff\xfe\x00\n",
+        b'{"tool":"\\ud800","result":"success","ms":1}\n',
+        b"[]\n",
+        b"x" * BYTES_AT_ONCE + b"\n",
+    ],
+)
+def test_hostile_lines_stop_nothing(log, nonsense):
+    append(log, nonsense + line())
+    assert [*log.news(), *log.news()] == [CALL]
+
+
+def test_a_line_that_never_ends_is_given_up_in_portions(log):
+    """Its memory is bounded, and what follows it counts again."""
+    append(log, b"x" * (3 * BYTES_AT_ONCE))
+    assert [log.news() for _ in range(3)] == [[]] * 3
+    append(log, b"\n" + line())
+    assert log.news() == [CALL]
+
+
+def test_the_calls_of_one_run_are_bounded(log):
+    """EXT-14: an agent cannot fill the store by writing records."""
+    wanted = toollog.CALLS_OF_ONE_RUN + 1000
+    append(log, line() * wanted)
+    found = 0
+    while news := log.news():
+        found += len(news)
+    assert found == toollog.CALLS_OF_ONE_RUN
+
+
+def test_a_file_of_any_size_is_read_in_portions(log):
+    append(log, line())
+    os.truncate(log.path, 10 * 1024**3)
+    assert log.news() == [CALL]
+    assert log.news() == []
+
+
+def test_a_file_that_shrinks_is_no_error(log):
+    append(log, line() * 3)
+    assert len(log.news()) == 3
+    os.truncate(log.path, 0)
+    assert log.news() == []
+
+
+def test_what_is_no_plain_file_counts_nothing_and_is_no_error(tmp_path):
+    (tmp_path / "real").write_bytes(line())
+    (tmp_path / "link").symlink_to("real")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "fifo", "folder", "missing"):
+        log = ToolLog(tmp_path / name)
+        assert log.news() == [], name
+        log.remove()
+    assert (tmp_path / "real").read_bytes() == line()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "real"]
+
+
+def test_the_folder_is_made_for_the_owner_only(tmp_path):
+    log = ToolLog(tmp_path / "logs" / "r1.tools")
+    log.prepare()
+    log.prepare()
+    assert oct(log.path.parent.stat().st_mode & 0o777) == "0o700"
+
+
+def test_a_folder_that_cannot_be_made_costs_the_count_only(tmp_path):
+    (tmp_path / "logs").touch()
+    log = ToolLog(tmp_path / "logs" / "r1.tools")
+    log.prepare()
+    assert log.news() == []
+    log.remove()
