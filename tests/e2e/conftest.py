@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +29,9 @@ def unprivileged() -> Iterator[Project]:
     root = Path(tempfile.mkdtemp(prefix="sortie-e2e-"))
     root.chmod(0o755)
     made = Project(root, unprivileged=True)
+    if subprocess.run([*made.prefix, sys.executable, "-c", "pass"], capture_output=True).returncode != 0:
+        shutil.rmtree(root)
+        pytest.skip(f"NOT TESTED: a user without privileges cannot run {sys.executable}")
     yield made
     made.clean_up()
     shutil.rmtree(root)
