@@ -193,17 +193,24 @@ def test_the_worker_never_starts_the_server_itself(project):
 
 
 def test_a_service_that_is_killed_leaves_no_server_behind_for_long(project):
-    """COM-02: the next start ends the agent of the last one and the server with it."""
-    project.workflow({"budget": {"per_issue": {"sessions": 3}}})
-    project.add("1", f"[ -e resumed ] && {{ {BLOCKED}; exit; }}; touch resumed; {agent(STATUS, shell(FOR_EVER))}")
+    """COM-02 EXT-14: the next start ends the agent and its server, counts its calls once, removes its socket."""
+    more = {"agent": {"max_turns": 3}, "budget": {"per_issue": {"sessions": 3}}}
+    project.workflow({"tools": {"credentials": "broker"}, **more})
+    talk, wait = agent(STATUS), agent(STATUS, shell(FOR_EVER))
+    project.add(
+        "1", f"[ -e resumed ] && {{ {BLOCKED}; exit; }}; [ $SORTIE_TURN = 1 ] && exec {talk}; touch resumed; {wait}"
+    )
     service = project.start()
-    (before,) = service.until(lambda: servers(project))
-    service.until(lambda: len(project.diary()) == 1)
+    service.until(lambda: len(project.diary()) == 2)
+    (before,) = servers(project)
     service.kill()
+    assert list(project.db_path.with_suffix(".sockets").iterdir())
     project.run()
     assert not is_alive(before)
     assert servers(project) == []
     assert project.runs("1")[-1].soft_stop == "blocked"
+    assert counted(project) == {"sortie_status": {"success": 2}}
+    assert list(project.db_path.with_suffix(".sockets").iterdir()) == []
 
 
 # -- credentials that stay with the orchestrator ----------------------------------------------------------------

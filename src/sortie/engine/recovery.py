@@ -22,8 +22,9 @@ from ..store import reading
 from ..store.load import ClaimRow, EffectRow, Loaded
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
-from .runlog import last_words, log_path
+from .runlog import broker_socket_path, last_words, log_path, tool_log_path
 from .services import Services
+from .toollog import ToolLog
 
 SETTLED_AT_ONCE = 16
 
@@ -65,6 +66,7 @@ async def _end_orphans(services: Services, loaded: Loaded) -> None:
 
 async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow], limit: anyio.Semaphore) -> None:
     async with limit:
+        await _clear_up(services, claim)
         running = services.ledger.world.running[claim.issue_id]
         ending = Ending(services, services.workflow, services.tracker, running, await _issue(services, claim))
         if claim.ending:
@@ -74,6 +76,17 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
         for row in effects:
             await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
         await ending.finish(_outcome(services, claim), await _usage(services, claim.run_id))
+
+
+async def _clear_up(services: Services, claim: ClaimRow) -> None:
+    """What the tool servers of the run left: calls that were not counted yet, and the socket of its broker."""
+    db_path = services.workflow.config.db_path
+    log = ToolLog(tool_log_path(db_path, claim.run_id))
+    counted = sum(isinstance(event, ev.ToolCalled) for event in await _log_of(services, claim.run_id))
+    for call in log.news()[counted:]:
+        services.ledger.post(call.event(at=services.clock.now(), issue_id=claim.issue_id, run_id=claim.run_id))
+    log.remove()
+    broker_socket_path(db_path, claim.run_id).unlink(missing_ok=True)
 
 
 def _outcome(services: Services, claim: ClaimRow) -> Outcome:

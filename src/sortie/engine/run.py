@@ -18,11 +18,9 @@ from ..core.model import Issue, Usage
 from ..core.world import Running
 from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
-from ..hosts.toolkit import tool_names
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
-from ..tools.record import UNKNOWN
 from ..tools.tracker_api import handle
 from . import comments
 from .effects import TRACKER_DEADLINE, Effect, deliver
@@ -173,10 +171,9 @@ class ActiveRun:
 
     def _count_tool_calls(self) -> None:
         for call in self._tool_log.news():
-            tool = call.tool if call.tool in tool_names() else UNKNOWN
-            called = self._event(ev.ToolCalled, tool=tool, result=call.result, ms=call.ms)
+            called = self._event(call.event)
             self.post(called)
-            self._log.write(called.at, "tool", f"{tool}: {call.result} after {call.ms:.0f} ms")
+            self._log.write(called.at, "tool", f"{called.tool}: {called.result} after {called.ms:.0f} ms")
 
     async def refresh_issue(self) -> Issue | None:
         try:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from ..core.events import ToolCalled
+from ..hosts.toolkit import tool_names
 from ..protocol.safefiles import open_directory, open_regular
+from ..tools.record import UNKNOWN
 
 BYTES_AT_ONCE = 1024 * 1024
 CALLS_OF_ONE_RUN = 100_000
@@ -20,8 +24,13 @@ LONGEST_NAME = 64
 
 class ToolCall(Struct, frozen=True):
     tool: str
-    result: str
+    result: Literal["success", "error"]
     ms: float
+
+    def event(self, *, at: float, issue_id: str, run_id: str) -> ToolCalled:
+        """For the log. A name no session can have is not worth a counter of its own."""
+        tool = self.tool if self.tool in tool_names() else UNKNOWN
+        return ToolCalled(at=at, issue_id=issue_id, run_id=run_id, tool=tool, result=self.result, ms=self.ms)
 
 
 class ToolLog:
@@ -64,5 +73,5 @@ def _call(line: bytes) -> ToolCall | None:
         call = msgspec.json.decode(line, type=ToolCall)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    sound = call.result in ("success", "error") and 0 <= call.ms < 1e9 and call.tool.isprintable()
-    return call if sound and 0 < len(call.tool) <= LONGEST_NAME else None
+    sound = 0 <= call.ms < 1e9 and call.tool.isprintable() and 0 < len(call.tool) <= LONGEST_NAME
+    return call if sound else None
