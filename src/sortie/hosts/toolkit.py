@@ -68,8 +68,7 @@ class Toolkit:
         """The section of the first prompt about the tools; empty where none could be offered."""
         if not self._offered:
             return ""
-        own = [BUILTIN[name] for name in self._own_names()]
-        return advertise([*own, *_team_definitions()], self._config.tracker.project)
+        return advertise([*BUILTIN.values(), *_team_definitions()], self._config.tracker.project)
 
     def write_state(self, turn: int, usage: Usage) -> None:
         """What `sortie_status` answers; raises OSError where the workspace cannot be written."""
@@ -88,10 +87,6 @@ class Toolkit:
         with files.session_directory(self._workspace.fd) as directory:
             files.write_state(directory, state)
 
-    def _own_names(self) -> list[str]:
-        """All of them: the workflow was checked, the workspace exists, and so does the store."""
-        return list(BUILTIN)
-
     def _server_environment(self, broker: tuple[Path, str] | None) -> dict[str, str]:
         issue, order = self._order.issue, self._order
         environment = {
@@ -105,7 +100,8 @@ class Toolkit:
             "SORTIE_ATTEMPT": str(order.attempt - 1),
             "SORTIE_SESSION_ID": order.session_id,
             "SORTIE_TOOL_LOG": str(order.tool_log),
-            "SORTIE_TOOLS": ",".join(self._own_names()),
+            # All of ours: the workflow was checked, the workspace exists, and so does the store.
+            "SORTIE_TOOLS": ",".join(BUILTIN),
             "SORTIE_TOOL_PLUGINS": listed(_team_tools()),
         }
         if broker:
