@@ -62,7 +62,7 @@ class TrackerError(SortieError):
 class AgentError(SortieError):
     """An agent could not be started or did not complete its turn.
 
-    `retry` is False for what a second try cannot mend (configuration, login, missing program);
+    `retry` is False for what a second try cannot mend (configuration, login, missing program, refusals);
     `until` is the time at which a provider's limit ends, for kind `rate_limited`.
     """
 
@@ -70,10 +70,18 @@ class AgentError(SortieError):
     NOT_EXECUTABLE = "agent_not_executable"
     AUTH = "agent_auth"
     CONFIG = "agent_config"
-    TURN_FAILED = "turn_failed"
+    PERMISSION = "permission_denied"
+    REFUSED = "model_refused"
     RATE_LIMITED = "rate_limited"
+    PROVIDER = "provider_error"
+    TOOLS = "tools_unavailable"
+    SESSION = "session_refused"
+    SILENT = "response_timeout"
+    UNFINISHED = "turn_unfinished"
+    CANCELLED = "turn_cancelled"
+    TURN_FAILED = "turn_failed"
 
-    NEVER_RETRY = frozenset({NOT_FOUND, NOT_EXECUTABLE, AUTH, CONFIG})
+    NEVER_RETRY = frozenset({NOT_FOUND, NOT_EXECUTABLE, AUTH, CONFIG, PERMISSION, REFUSED})
 
     def __init__(self, kind: str, message: str, *, fix: str = "", until: float | None = None) -> None:
         super().__init__(message, fix=fix)

@@ -22,7 +22,7 @@ def test_everything_left_out_has_its_default(tmp_path):
     assert config.db_path == tmp_path / ".sortie.db"
     assert config.polling_interval == 30.0
     assert config.hooks.timeout == 60.0
-    assert (config.agent.turn_timeout, config.agent.read_timeout) == (3600.0, 5.0)
+    assert (config.agent.turn_timeout, config.agent.read_timeout) == (3600.0, 60.0)
     assert (config.agent.stall_timeout, config.agent.max_retry_backoff) == (300.0, 300.0)
     assert (config.agent.max_concurrent_agents, config.agent.max_turns) == (10, 20)
     assert (config.log_level, config.log_format) == ("info", "text")

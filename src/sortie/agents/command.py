@@ -1,32 +1,35 @@
 """Any command as an agent: each turn is one process with the prompt on its standard input.
 
-The command runs as `sh -c COMMAND` in the workspace. A script usually lies beside the workflow file, not in the
-workspace: if the first word of the command starts with `./` or `../` and names a file there but nothing in the
-workspace, its absolute path takes its place. For everything else there is `SORTIE_WORKFLOW_DIR`.
+The command runs as `sh -c COMMAND` in the workspace. A script beside the workflow file is found by `./name`; for
+everything else that lies there, there is `SORTIE_WORKFLOW_DIR`.
 """
 
 from __future__ import annotations
 
-import re
+import os
 import shlex
-import signal
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
 
 from ..errors import AgentError
 from ..process.child import Child, Exit, start
-from .port import AgentSettings, Reporter, Said, SessionOpened, SessionOrder
+from .faults import fault_of_exit, signal_name
+from .port import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
+from .program import answer_of, check_command, locate
 
 DEFAULT_COMMAND = "./agent.sh"
 
-_RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
 _TAIL_LINES = 5
 _TAIL_CHARACTERS = 500
 
 
 class CommandAgent:
+    variables: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, command: str, base: Path) -> None:
         self._command = command
         self._base = base.absolute()
@@ -38,11 +41,21 @@ class CommandAgent:
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
         problems = [(f"command.{key}", "The command agent has no such option.") for key in settings.options]
-        if settings.command and not settings.command.strip():
-            problems.append(("agent.command", "The command is blank; name a program or a script."))
-        if "\0" in settings.command:
-            problems.append(("agent.command", "The command holds a NUL character, which no shell accepts."))
-        return problems
+        return [*problems, *check_command(settings.command)]
+
+    async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
+        """Whether a shell finds the first word of the command; what comes after it is the agent's own business."""
+        word = _program(locate(self._command, self._base, self._base))
+        if not word:
+            return [Finding("WARN", "program", f"cannot tell which program `{self._command}` starts.")]
+        found = await answer_of(["sh", "-c", 'command -v -- "$1"', "sh", word], self._base, environment)
+        script = self._base / word
+        # Some shells find a script by its path without asking whether it can be run.
+        if "/" in word and script.is_file() and not os.access(script, os.X_OK):
+            return [Finding("FAIL", "program", f"{word} is not executable.", f"Run: chmod +x {shlex.quote(word)}")]
+        if found is None or found.code != 0:
+            return [Finding("FAIL", "program", f"{word} was not found.", "Install it, or correct agent.command.")]
+        return [Finding("PASS", "program", found.stdout.strip())]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> CommandSession:
         command = locate(self._command, self._base, order.workspace)
@@ -88,7 +101,13 @@ class CommandSession:
         exit = await child.end()
         self._child = None
         if exit.code != 0:
-            raise _failure(exit, "\n".join(tail)[-_TAIL_CHARACTERS:].strip())
+            error = _failure(exit, "\n".join(tail)[-_TAIL_CHARACTERS:].strip())
+            self._reporter.report(TurnEnded(error.kind))
+            raise error
+        self._reporter.report(TurnEnded("completed"))
+
+    async def interrupt(self) -> None:
+        """A command knows no gentle way to stop: it is ended by `close`."""
 
     async def close(self) -> None:
         if self._child is not None:
@@ -96,36 +115,17 @@ class CommandSession:
             self._child = None
 
 
-def locate(command: str, base: Path, workspace: Path) -> str:
-    """The command with a script beside the workflow file in its first word made absolute; see the module."""
-    word = _RELATIVE_PROGRAM.match(command)
-    if word is None:
-        return command
-    beside = base / word[1]
-    if not beside.is_file() or (workspace / word[1]).exists():
-        return command
-    return shlex.quote(str(beside)) + command[word.end() :]
+def _program(command: str) -> str:
+    """The first word that is neither an assignment nor a prefix."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    return next((word for word in words if "=" not in word and word not in ("exec", "env")), "")
 
 
 def _failure(exit: Exit, tail: str) -> AgentError:
-    if exit.code == 127:
-        return AgentError(
-            AgentError.NOT_FOUND,
-            f"Command not found (exit code 127): {tail}",
-            fix="Install the program or correct agent.command.",
-        )
-    if exit.code == 126:
-        return AgentError(
-            AgentError.NOT_EXECUTABLE,
-            f"Command not executable (exit code 126): {tail}",
-            fix="Make the script executable: chmod +x.",
-        )
-    how = f"ended with exit code {exit.code}" if exit.signal is None else f"was ended by {_name(exit.signal)}"
+    if exit.code in (126, 127):
+        return fault_of_exit(exit.code, None, tail)
+    how = f"ended with exit code {exit.code}" if exit.signal is None else f"was ended by {signal_name(exit.signal)}"
     return AgentError(AgentError.TURN_FAILED, f"The agent {how}: {tail or 'it printed nothing'}")
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -16,7 +16,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import anyio
 import msgspec
@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Usage
 from ..errors import AgentError
-from .port import AgentSettings, Reporter, Said, SessionOpened, SessionOrder, Used
+from .port import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded, Used
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
@@ -58,6 +58,8 @@ DEFAULT_SCRIPT: Script = (
 
 
 class MockAgent:
+    variables: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, script: Script, by_issue: Mapping[str, Script]) -> None:
         self._script = script
         self._by_issue = by_issue
@@ -83,6 +85,9 @@ class MockAgent:
                 for name, turns in value.items():
                     _check_script(f"mock.by_issue.{name}", turns, problems)
         return problems
+
+    async def examine(self, environment: Mapping[str, str]) -> list[Finding]:  # noqa: ARG002 - it needs nothing
+        return [Finding("PASS", "program", "needs no program")]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> MockSession:
         reporter.report(SessionOpened(order.resume or order.run_id))
@@ -111,7 +116,15 @@ class MockSession:
             self._reporter.report(Used(usage))
         if turn.status:
             _write_status(self._order.workspace_fd, turn.status, turn.reason)
-        await _conclude(turn)
+        try:
+            await _conclude(turn)
+        except AgentError as error:
+            self._reporter.report(TurnEnded(error.kind))
+            raise
+        self._reporter.report(TurnEnded("completed"))
+
+    async def interrupt(self) -> None:
+        """There is nobody to ask."""
 
     async def close(self) -> None:
         """There is nothing to end."""

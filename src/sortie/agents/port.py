@@ -1,10 +1,10 @@
-"""The seam between a run and any coding agent: open a session, run turns in it, close it."""
+"""The seam between a run and any coding agent: open a session, run turns in it, interrupt it, close it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from msgspec import Struct
 
@@ -13,12 +13,16 @@ from ..process.identity import Identity
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """What an agent is built from; `options` is the workflow block named after its kind."""
+    """What an agent is built from; `options` is the workflow block named after its kind.
+
+    `read_timeout` is how long it may take to answer where an answer is due at once, in seconds.
+    """
 
     kind: str
     command: str = ""
     options: Mapping[str, Any] = {}
     base: Path = Path()
+    read_timeout: float = 30.0
 
 
 class SessionOrder(Struct, frozen=True, kw_only=True):
@@ -46,19 +50,68 @@ class Said(Struct, frozen=True):
     text: str
 
 
+class Muttered(Struct, frozen=True):
+    """A line of its standard error: for the log, not for the conversation."""
+
+    text: str
+
+
+class Alive(Struct, frozen=True):
+    """Something came that says nothing else."""
+
+
 class SessionOpened(Struct, frozen=True):
     """The agent's own name for the conversation, by which it can be resumed."""
 
     session_id: str
 
 
+class ToolStarted(Struct, frozen=True):
+    """The agent uses one of its tools."""
+
+    name: str
+    detail: str = ""
+
+
+class ToolFinished(Struct, frozen=True):
+    name: str
+    failed: bool = False
+    detail: str = ""
+
+
 class Used(Struct, frozen=True):
-    """Tokens and money used since the last report (never a running total)."""
+    """Tokens and money used since the last report (never a running total).
+
+    `input` counts every token sent, those read from a cache included. `cost_follows` says that the agent tells
+    what these tokens cost with a later report of the same turn.
+    """
 
     usage: Usage
+    cost_follows: bool = False
 
 
-AgentEvent = Said | SessionOpened | Used
+class Limited(Struct, frozen=True):
+    """The provider speaks of its limit; `until` is when that ends, where it is known."""
+
+    detail: str
+    until: float | None = None
+
+
+class Troubled(Struct, frozen=True):
+    """An error that the agent reports; whether the turn fails because of it shows at its end."""
+
+    detail: str
+
+
+class TurnEnded(Struct, frozen=True):
+    """The last event of each turn: `completed`, or the kind of the `AgentError` that is raised."""
+
+    reason: str
+
+
+AgentEvent = (
+    Said | Muttered | Alive | SessionOpened | ToolStarted | ToolFinished | Used | Limited | Troubled | TurnEnded
+)
 
 
 class Reporter(Protocol):
@@ -78,11 +131,29 @@ class Session(Protocol):
         When cancelled, it leaves the ending of processes to `close`.
         """
 
+    async def interrupt(self) -> None:
+        """Ask the turn under way to end, and give the agent a moment to put its conversation away.
+
+        Returns within seconds, whatever the agent does. Nothing happens where no turn is under way.
+        """
+
     async def close(self) -> None:
         """End whatever is still alive of this session, descendants included. May be called twice."""
 
 
+class Finding(Struct, frozen=True):
+    """One thing that was looked at before anything runs."""
+
+    verdict: Literal["PASS", "WARN", "FAIL"]
+    subject: str
+    detail: str
+    fix: str = ""
+
+
 class Agent(Protocol):
+    variables: ClassVar[tuple[str, ...]]
+    """The environment variables that it needs beyond those every agent gets: its keys, its endpoint."""
+
     @classmethod
     def from_settings(cls, settings: AgentSettings) -> Agent:
         """Build it without touching the outside world."""
@@ -90,5 +161,8 @@ class Agent(Protocol):
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
         """What is wrong with the settings, as (key path such as `mock.turns`, one sentence)."""
+
+    async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
+        """Whether it could start with this environment: program, version, login. Contacts no provider."""
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> Session: ...

@@ -17,7 +17,13 @@ def agent_settings(config: Config) -> AgentSettings:
     """`mcp_config` in the agent's block is ours to merge, not the agent's to know."""
     agent = config.agent
     options = {key: value for key, value in config.options.get(agent.kind, {}).items() if key != "mcp_config"}
-    return AgentSettings(kind=agent.kind, command=agent.command, options=options, base=config.base)
+    return AgentSettings(
+        kind=agent.kind,
+        command=agent.command,
+        options=options,
+        base=config.base,
+        read_timeout=agent.read_timeout,
+    )
 
 
 def kinds() -> list[str]:

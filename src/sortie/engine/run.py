@@ -48,6 +48,7 @@ class ActiveRun:
         self.last_line = ""
         self.pulse = Pulse(issue_id=claim.issue_id, run_id=claim.run_id, last_sign=self.now())
         self._unbilled = Usage()
+        self._unpriced = Usage()
         self._execution: Execution | None = None
         self._stopped = False
         self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id))
@@ -69,6 +70,7 @@ class ActiveRun:
             log.exception("run %s failed inside the orchestrator", self.claim.run_id)
             outcome = Outcome(status="failed", turns=0, error=f"internal error: {error!r}", error_kind="internal")
         self.pulse.turn_started = None
+        self._price_the_rest()
         self.bill()
         self._count_tool_calls()
         self._tool_log.remove()
@@ -196,9 +198,18 @@ class ActiveRun:
         self.last_line = self._services.redactor.text(text)
         self._log.write(self.pulse.last_sign, source, self.last_line)
 
-    def used(self, usage: Usage) -> None:
+    def alive(self) -> None:
         self.pulse.last_sign = self.now()
-        self._unbilled = self._unbilled.plus(self._priced(usage))
+
+    def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
+        self.pulse.last_sign = self.now()
+        if cost_follows:
+            self._unpriced = self._unpriced.plus(usage)
+        elif usage.cost_usd:
+            self._unpriced = Usage()
+        else:
+            usage = replace(usage, cost_usd=self._by_rates(usage))
+        self._unbilled = self._unbilled.plus(usage)
 
     @property
     def usage_so_far(self) -> Usage:
@@ -212,12 +223,14 @@ class ActiveRun:
         self.usage = self.usage.plus(usage)
         self.post(self._event(ev.Charged, usage=usage, day=day_of(self.now())))
 
-    def _priced(self, usage: Usage) -> Usage:
-        """With the cost by the workflow's rates, where the agent did not tell it."""
+    def _price_the_rest(self) -> None:
+        """The agent never told what these tokens cost: the workflow's rates have to do."""
+        rest, self._unpriced = self._unpriced, Usage()
+        self._unbilled = self._unbilled.plus(Usage(cost_usd=self._by_rates(rest)))
+
+    def _by_rates(self, usage: Usage) -> float:
         rates = self._workflow.config.token_rates.get(self._workflow.config.agent.kind)
-        if usage.cost_usd or rates is None:
-            return usage
-        return replace(usage, cost_usd=rates.cost(usage))
+        return rates.cost(usage) if rates else 0.0
 
     def _event(self, kind: Callable[..., E], **fields: Any) -> E:
         return kind(at=self.now(), issue_id=self.claim.issue_id, run_id=self.claim.run_id, **fields)

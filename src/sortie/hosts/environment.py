@@ -24,6 +24,11 @@ PASSED_ON = (
 )
 
 
+def passed_on(environ: Mapping[str, str], extra_names: tuple[str, ...]) -> dict[str, str]:
+    """What of our environment an agent gets: the names above and those that its kind and the workflow ask for."""
+    return {name: environ[name] for name in (*PASSED_ON, *extra_names) if name in environ}
+
+
 def run_environment(
     environ: Mapping[str, str],
     *,
@@ -35,9 +40,8 @@ def run_environment(
     attempt: int,
 ) -> dict[str, str]:
     """The complete environment of every process of one run; the marks let a later start find what is left of it."""
-    passed = {name: environ[name] for name in (*PASSED_ON, *extra_names) if name in environ}
     return {
-        **passed,
+        **passed_on(environ, extra_names),
         STORE_MARK: store_id,
         RUN_MARK: run_id,
         "SORTIE_ISSUE_ID": issue.id,

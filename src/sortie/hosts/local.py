@@ -9,14 +9,30 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import assert_never
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..agents.port import AgentEvent, Said, Session, SessionOpened, SessionOrder, Used
+from ..agents.port import (
+    AgentEvent,
+    Alive,
+    Limited,
+    Muttered,
+    Said,
+    Session,
+    SessionOpened,
+    SessionOrder,
+    ToolFinished,
+    ToolStarted,
+    Troubled,
+    TurnEnded,
+    Used,
+)
 from ..core.events import ProcessStarted, SessionStarted, WorkspaceMade
 from ..core.exits import Outcome
 from ..core.model import Usage
@@ -109,6 +125,8 @@ class LocalRun:
             return await self._turn_loop(workspace, session)
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_DEADLINE):
+                if self._scope.cancel_called:
+                    await session.interrupt()
                 await session.close()
 
     async def _turn_loop(self, workspace: Workspace, session: Session) -> Outcome:
@@ -192,23 +210,39 @@ class LocalRun:
 
     def report(self, event: AgentEvent) -> None:
         match event:
+            case Alive():
+                self._link.alive()
             case Said(text):
                 self._last_lines.append(text)
                 self._link.sign("agent", text)
-            case Used(usage):
+            case Muttered(text):
+                self._link.sign("stderr", text)
+            case ToolStarted(name, detail):
+                self._link.sign("agent", f"[{name}] {detail}".rstrip())
+            case ToolFinished(name, failed, detail):
+                self._link.sign("agent", f"[{name}] {'failed: ' if failed else ''}{detail}".rstrip())
+            case Used(usage, cost_follows):
                 self._usage = self._usage.plus(usage)
-                self._link.used(usage)
+                self._link.used(usage, cost_follows=cost_follows)
                 self._write_state()
+            case Limited(detail, until):
+                self._link.note("warning", "the provider speaks of its limit", _with_time(detail, until))
+            case Troubled(detail):
+                self._link.note("warning", "the agent reports an error", detail)
+            case TurnEnded(reason):
+                self._link.sign("agent", f"[turn] {reason}")
             case SessionOpened(session_id):
-                self._session_id = session_id
-                self._link.post(
-                    SessionStarted(
-                        at=self._link.now(),
-                        issue_id=self._issue.id,
-                        run_id=self._order.run_id,
-                        session_id=session_id,
-                    )
-                )
+                self._open_session(session_id)
+            case _:
+                assert_never(event)
+
+    def _open_session(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._link.post(
+            SessionStarted(
+                at=self._link.now(), issue_id=self._issue.id, run_id=self._order.run_id, session_id=session_id
+            )
+        )
 
     # -- files and hooks --------------------------------------------------------------------------------------
 
@@ -254,7 +288,7 @@ class LocalRun:
     def _environment(self, workspace: Workspace) -> dict[str, str]:
         return run_environment(
             self._environ,
-            extra_names=self._config.agent.env,
+            extra_names=(*self._order.agent.variables, *self._config.agent.env),
             store_id=self._order.store_id,
             run_id=self._order.run_id,
             issue=self._issue,
@@ -277,3 +311,12 @@ class LocalRun:
             resume=self._order.session_id,
             mcp_config=mcp_config,
         )
+
+
+def _with_time(detail: str, until: float | None) -> str:
+    if until is None:
+        return detail
+    try:
+        return f"{detail} (until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC)"
+    except (ValueError, OverflowError, OSError):
+        return detail  # the agent named a time that no calendar has

@@ -56,8 +56,11 @@ class RunLink(Protocol):
     def sign(self, source: str, text: str) -> None:
         """A line from the agent or a hook: a sign of life, and an entry in the log of the run."""
 
-    def used(self, usage: Usage) -> None:
-        """Tokens and money used since the last call."""
+    def alive(self) -> None:
+        """A sign of life without words."""
+
+    def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
+        """Tokens and money used since the last call; `cost_follows` where a later call tells their cost."""
 
     async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
         """Answer for a tool server that holds no credentials."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+import signal
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from .census import census
 from .identity import Identity
+from .lines import LINE_LIMIT
 from .pipes import Input, Output
 from .spawn import Spawned, spawn
 from .sweep import end_all
@@ -104,10 +106,16 @@ class Child:
         await self._stdin.send(data)
         self._stdin.close()
 
-    def lines(self) -> AsyncIterator[bytes]:
-        return self._stdout.lines()
+    def interrupt(self) -> None:
+        """SIGINT to the process alone, as a person at its terminal would send it."""
+        if not self._exited.is_set():
+            signal.pidfd_send_signal(self._pidfd, signal.SIGINT)
 
-    def error_lines(self) -> AsyncIterator[bytes]:
+    def lines(self, limit: int = LINE_LIMIT) -> AsyncGenerator[bytes]:
+        """Its standard output; a line over `limit` bytes is cut and marked."""
+        return self._stdout.lines(limit)
+
+    def error_lines(self) -> AsyncGenerator[bytes]:
         assert self._stderr is not None, "standard error goes to standard output"
         return self._stderr.lines()
 

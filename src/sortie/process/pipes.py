@@ -10,12 +10,12 @@ import fcntl
 import os
 import struct
 import termios
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from .lines import LineSplitter
+from .lines import LINE_LIMIT, LineSplitter
 
 _CHUNK = 64 * 1024
 _LINES_BETWEEN_CHECKPOINTS = 256
@@ -89,8 +89,8 @@ class Output(_Pipe):
         self._owed = 0
         self._quiet = False
 
-    async def lines(self) -> AsyncIterator[bytes]:
-        splitter = LineSplitter()
+    async def lines(self, limit: int = LINE_LIMIT) -> AsyncGenerator[bytes]:
+        splitter = LineSplitter(limit)
         while chunk := await self._chunk():
             for count, line in enumerate(splitter.feed(chunk), 1):
                 yield line

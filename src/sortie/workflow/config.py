@@ -59,7 +59,7 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     kind: str = "claude-code"
     command: str = ""
     turn_timeout: float = 3600.0
-    read_timeout: float = 5.0
+    read_timeout: float = 60.0
     stall_timeout: float = 300.0
     max_concurrent_agents: int = 10
     max_turns: int = 20

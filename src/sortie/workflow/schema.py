@@ -58,7 +58,7 @@ SCHEMA: Schema = {
         "kind": Field(kind=FILLED_TEXT, default="claude-code", overridable=True),
         "command": Field(kind=TEXT, default="", overridable=True),
         "turn_timeout_ms": Field(kind=milliseconds(1), default=3600.0, overridable=True),
-        "read_timeout_ms": Field(kind=milliseconds(1), default=5.0, overridable=True),
+        "read_timeout_ms": Field(kind=milliseconds(1), default=60.0, overridable=True),
         "stall_timeout_ms": Field(kind=milliseconds(0), default=300.0, overridable=True),
         "max_concurrent_agents": Field(kind=whole(1), default=10, overridable=True),
         "max_turns": Field(kind=whole(1), default=20, overridable=True),

@@ -1,0 +1,75 @@
+"""What all coding-agent programs have in common: a block of options, a program, a login, and an environment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from msgspec import Struct
+
+from .options import check_options, read_options
+from .port import AgentSettings, Finding, Reporter, Session, SessionOrder
+from .program import Program, check_command, locate
+
+Options = TypeVar("Options", bound=Struct)
+
+
+class CliAgent(ABC, Generic[Options]):
+    """One coding-agent program. What is particular to it is in its subclass and nowhere else.
+
+    `keys` are the variables of which one must be set, unless one of the files `logins` (below HOME) exists;
+    `settings` are variables of its own that are passed on where they are set; `fixed` are always set.
+    """
+
+    kind: ClassVar[str]
+    program: ClassVar[Program]
+    options_type: ClassVar[type[Struct]]
+    keys: ClassVar[tuple[str, ...]] = ()
+    logins: ClassVar[tuple[str, ...]] = ()
+    login_fix: ClassVar[str] = ""
+    settings: ClassVar[tuple[str, ...]] = ()
+    fixed: ClassVar[Mapping[str, str]] = {}
+    variables: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.variables = (*cls.keys, *cls.settings)
+
+    def __init__(self, command: str, options: Options, base: Path, read_timeout: float) -> None:
+        self.command = command or self.program.command
+        self.options = options
+        self.base = base.absolute()
+        self.read_timeout = read_timeout
+
+    @classmethod
+    def from_settings(cls, settings: AgentSettings) -> Self:
+        options: Any = read_options(cls.options_type, settings.options)
+        return cls(settings.command, options, settings.base, settings.read_timeout)
+
+    @classmethod
+    def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
+        return [*check_options(cls.kind, cls.options_type, settings.options), *check_command(settings.command)]
+
+    async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
+        complete = {**environment, **self.fixed}
+        return [*await self.program.examine(self.command, self.base, complete), self.login(environment)]
+
+    def login(self, environment: Mapping[str, str]) -> Finding:
+        """Whether there is a key or the trace of a login; whether it is accepted only the provider can tell."""
+        if present := [name for name in self.keys if environment.get(name)]:
+            return Finding("PASS", "login", f"{present[0]} is set")
+        home = Path(environment.get("HOME", "/"))
+        if files := [name for name in self.logins if (home / name).exists()]:
+            return Finding("PASS", "login", f"~/{files[0]} is there")
+        return Finding("FAIL", "login", "there is neither a key nor a login.", self.login_fix)
+
+    def environment(self, order: SessionOrder) -> dict[str, str]:
+        """The complete environment of its processes."""
+        return {**order.environment, **self.fixed}
+
+    def located(self, order: SessionOrder) -> str:
+        return locate(self.command, self.base, order.workspace)
+
+    @abstractmethod
+    async def open(self, order: SessionOrder, reporter: Reporter) -> Session: ...

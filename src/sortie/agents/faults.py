@@ -1,0 +1,129 @@
+"""What an error means, whichever agent reports it: the kind that says whether to try again, and when. Pure.
+
+| kind                 | again?              | meant                                                              |
+|----------------------|---------------------|--------------------------------------------------------------------|
+| agent_not_found      | no                  | the program is not there (exit code 127)                           |
+| agent_not_executable | no                  | it cannot be run (exit code 126)                                   |
+| agent_auth           | no                  | key or login missing, refused or without the right                 |
+| agent_config         | no                  | an option, a model or a mode that the agent does not take          |
+| permission_denied    | no                  | the agent was not allowed to use a tool that it wanted             |
+| model_refused        | no                  | the model declined to answer                                       |
+| rate_limited         | at the reset        | rate or usage limit; no attempt is spent                           |
+| provider_error       | yes                 | the provider failed: 5xx, overloaded, connection lost              |
+| tools_unavailable    | yes                 | our tool server did not start for the agent                        |
+| session_refused      | yes, fresh          | the conversation cannot be resumed any more                        |
+| response_timeout     | yes                 | no answer where one was due at once                                |
+| turn_unfinished      | yes                 | the process ended without a last word                              |
+| turn_cancelled       | yes                 | the turn was interrupted                                           |
+| turn_failed          | yes                 | anything else                                                      |
+"""
+
+from __future__ import annotations
+
+import re
+import signal as signals
+import time
+from datetime import UTC, datetime
+
+from ..errors import AgentError
+
+_DETAIL = 600
+
+# How a shell tells that its program was ended by a signal.
+_SHELL_SIGNALS = frozenset(range(129, 144))
+
+_STATUS = re.compile(r"(?<![\w.:/-])([45]\d\d)(?![\w/-]|\.\d)")
+_LIMIT = re.compile(
+    r"rate.?limit|usage limit|too many requests|quota (?:exceeded|exhausted)|resource.?exhausted|limit reached",
+    re.I,
+)
+_LOGIN = re.compile(
+    r"unauthori[sz]ed|unauthenticated|authentication[_ ](?:failed|error|required)|invalid (?:x-)?api[- ]?key|"
+    r"api key not valid|not logged in|please (?:run /)?log ?in|no auth(?:entication)? (?:credentials|information)",
+    re.I,
+)
+_OVERLOAD = re.compile(
+    r"overloaded|internal server error|bad gateway|service unavailable|connection (?:error|refused|reset|closed)|"
+    r"stream disconnected|socket hang up|ECONNRE|fetch failed|timed? ?out",
+    re.I,
+)
+_EPOCH = re.compile(r"\|(\d{10,13})\b")
+_AFTER = re.compile(
+    r"(?:retry|try again|resets?|available)\s*(?:-?after|in)\s*:?\s*((?:\d+(?:\.\d+)?\s*[a-z]*[\s,]*(?:and )?)+)",
+    re.I,
+)
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|d|h|m(?!s)|s)?", re.I)
+_AT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)")
+_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def fault(message: str, *, status: int | None = None, until: float | None = None) -> AgentError:
+    """The error for what an agent says about its provider; `status` is the HTTP status where it is told apart."""
+    text = message.strip()[:_DETAIL] or "The agent reported an error without a message."
+    code = status if status else _status_in(text)
+    if code in (401, 403) or (code is None and _LOGIN.search(text)):
+        return AgentError(AgentError.AUTH, text, fix="Log the agent in, or give it a key that works.")
+    if code == 429 or (code in (None, 400, 403, 503) and _LIMIT.search(text)):
+        return AgentError(AgentError.RATE_LIMITED, text, until=until if until else reset_time(text))
+    if code == 402:
+        return AgentError(AgentError.AUTH, text, fix="The account has no credit; add some, or use another key.")
+    if (code is not None and code >= 500) or (code in (None, 408) and _OVERLOAD.search(text)):
+        return AgentError(AgentError.PROVIDER, text)
+    return AgentError(AgentError.TURN_FAILED, text)
+
+
+def reset_time(text: str, now: float | None = None) -> float | None:
+    """When a limit ends, if the text tells: `…|1767225600`, `try again in 5m 3s`, `resets at 2026-11-16T05:00Z`."""
+    now = time.time() if now is None else now
+    if found := _EPOCH.search(text):
+        stamp = float(found[1])
+        return stamp / 1000 if stamp > 1e11 else stamp
+    if found := _AFTER.search(text):
+        return now + sum(
+            float(number) * _SECONDS[(unit or "s").lower()] for number, unit in _PART.findall(found[1])
+        )
+    if found := _AT.search(text):
+        try:
+            moment = datetime.fromisoformat(found[1])
+        except ValueError:
+            return None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None
+
+
+def fault_of_exit(code: int | None, signal: int | None, stderr: str) -> AgentError:
+    """For a process that ended without a last word: by its exit code, and by what it said on standard error."""
+    tail = stderr.strip()[-_DETAIL:]
+    if code == 127:
+        return AgentError(
+            AgentError.NOT_FOUND,
+            f"The program was not found (exit code 127): {tail}",
+            fix="Install it, or correct agent.command.",
+        )
+    if code == 126:
+        return AgentError(
+            AgentError.NOT_EXECUTABLE,
+            f"The program cannot be executed (exit code 126): {tail}",
+            fix="Make it executable: chmod +x.",
+        )
+    if signal is None and code is not None and code in _SHELL_SIGNALS:
+        signal = code - 128
+    how = f"with exit code {code}" if signal is None else f"by {signal_name(signal)}"
+    known = fault(tail) if tail and code else None
+    if known and known.kind in (AgentError.AUTH, AgentError.RATE_LIMITED):
+        return known
+    return AgentError(
+        AgentError.UNFINISHED, f"The agent ended {how} before it finished its turn: {tail or 'it said nothing'}"
+    )
+
+
+def _status_in(text: str) -> int | None:
+    found = _STATUS.search(text)
+    return int(found[1]) if found else None
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,133 @@
+"""The program behind an agent: how it is started, how it is got, and which versions of it were tried.
+
+Commands go through `sh -c`, so `agent.command` may hold arguments, quotes and variables. A script usually lies
+beside the workflow file: a first word that starts with `./` or `../` and names a file there, but nothing in the
+workspace, is made absolute.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from ..process.child import start
+from .port import Finding
+from .reading import brief
+
+_RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_PATIENCE = 30.0
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """`tested` is the oldest and the newest version that the tests were run with."""
+
+    name: str
+    command: str
+    install: str
+    tested: tuple[str, str]
+    version_arguments: tuple[str, ...] = ("--version",)
+
+    async def examine(self, command: str, base: Path, environment: Mapping[str, str]) -> list[Finding]:
+        """Whether it starts, and which version it is."""
+        answer = await answer_of(
+            shell_command(locate(command, base, base), self.version_arguments), base, environment
+        )
+        if answer is None:
+            fix = "Run that by hand and see what it waits for."
+            return [Finding("FAIL", "program", f"`{command} --version` gave no answer.", fix)]
+        if answer.code != 0:
+            fix = f"Install it ({self.install}), or set agent.command."
+            said = brief(answer.stderr or answer.stdout)
+            return [Finding("FAIL", "program", f"`{command}` does not run: {said or 'no output'}.", fix)]
+        said = answer.stdout.strip() or answer.stderr.strip()
+        return [Finding("PASS", "program", command), self._judge(said)]
+
+    def _judge(self, said: str) -> Finding:
+        found = _VERSION.search(said)
+        if found is None:
+            return Finding("WARN", "version", f"`{said[:80]}` names no version; {self._range()}.")
+        version = found[0]
+        oldest, newest = self.tested
+        if _parts(oldest) <= _parts(version) <= _parts(newest):
+            return Finding("PASS", "version", f"{version}; {self._range()}")
+        fix = f"It may well work; if it does not, install {newest}: {self.install}@{newest}"
+        return Finding("WARN", "version", f"{version} was not tested; {self._range()}.", fix)
+
+    def _range(self) -> str:
+        oldest, newest = self.tested
+        return f"tested with {oldest}" if oldest == newest else f"tested with {oldest} to {newest}"
+
+
+class Answer(Struct, frozen=True):
+    code: int | None
+    stdout: str
+    stderr: str
+
+
+async def answer_of(
+    argv: list[str], directory: Path, environment: Mapping[str, str], stdin: bytes = b""
+) -> Answer | None:
+    """What a short command prints; None where it does not end in time. Nothing of it stays alive."""
+    cwd_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        child = await start(
+            argv, cwd_fd=cwd_fd, env=environment, run_id=uuid.uuid4().hex, workspace=directory, separate_stderr=True
+        )
+    finally:
+        os.close(cwd_fd)
+    spoken: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    try:
+        with anyio.fail_after(_PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(child.feed, stdin)
+                tasks.start_soon(_collect, child.lines(), spoken["stdout"])
+                tasks.start_soon(_collect, child.error_lines(), spoken["stderr"])
+            exit = await child.wait()
+    except TimeoutError:
+        return None
+    finally:
+        with anyio.CancelScope(shield=True):
+            await child.end(grace=1.0)
+    stdout, stderr = (b"\n".join(lines).decode("utf-8", "replace") for lines in spoken.values())
+    return Answer(exit.code, stdout, stderr)
+
+
+async def _collect(lines: AsyncIterator[bytes], into: list[bytes]) -> None:
+    async for line in lines:
+        into.append(line)
+
+
+def shell_command(command: str, arguments: tuple[str, ...] | list[str]) -> list[str]:
+    """The command by way of a shell, with these arguments after its own."""
+    return ["sh", "-c", f'{command} "$@"', "sh", *arguments]
+
+
+def locate(command: str, base: Path, workspace: Path) -> str:
+    """The command with a script beside the workflow file in its first word made absolute; see the module."""
+    word = _RELATIVE_PROGRAM.match(command)
+    if word is None:
+        return command
+    beside = base / word[1]
+    if not beside.is_file() or (workspace / word[1]).exists():
+        return command
+    return shlex.quote(str(beside)) + command[word.end() :]
+
+
+def check_command(command: str) -> list[tuple[str, str]]:
+    if command and not command.strip():
+        return [("agent.command", "The command is blank; name a program or a script.")]
+    if "\0" in command:
+        return [("agent.command", "The command holds a NUL character, which no shell accepts.")]
+    return []
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

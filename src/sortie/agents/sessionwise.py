@@ -1,0 +1,184 @@
+"""Agents whose process lives for a session: one process, a handshake, then turns as requests to it.
+
+A conversation that the agent will not resume is begun anew. The process is ended with everything it started, also
+when the handshake fails half-way.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+from msgspec import Struct
+
+from ..errors import AgentError
+from ..process.child import Child, start
+from .cli import CliAgent
+from .faults import fault_of_exit
+from .jsonrpc import Gone, Message, Peer, RpcError
+from .port import AgentEvent, Alive, Muttered, Reporter, SessionOpened, SessionOrder, Troubled, TurnEnded
+from .program import shell_command
+from .reading import speech
+
+_INTERRUPT_PATIENCE = 2.0
+
+Options = TypeVar("Options", bound=Struct)
+
+
+class Conversation(ABC):
+    """One session in the agent's own protocol. It is the listener of its peer; `report` tells its run.
+
+    Its methods may let `RpcError`, `Gone` and `TimeoutError` through: the session knows what they mean.
+    """
+
+    versioned: bool = True
+
+    def __init__(self, order: SessionOrder, report: Callable[[AgentEvent], None], read_timeout: float) -> None:
+        self.order = order
+        self.report = report
+        self.read_timeout = read_timeout
+
+    @abstractmethod
+    async def greet(self, peer: Peer) -> None:
+        """Introduce ourselves, log in where the protocol asks for it."""
+
+    @abstractmethod
+    async def fresh(self, peer: Peer) -> str:
+        """Begin a conversation; its name."""
+
+    @abstractmethod
+    async def resume(self, peer: Peer, session_id: str) -> None:
+        """Go on with one; raises `AgentError` of kind SESSION or `RpcError` where the agent will not."""
+
+    @abstractmethod
+    async def turn(self, peer: Peer, prompt: str, number: int) -> None:
+        """One turn to its end; raises `AgentError` where it did not complete."""
+
+    @abstractmethod
+    async def cancel(self, peer: Peer) -> None:
+        """Ask the turn under way to end, and wait until the agent says that it has."""
+
+    @abstractmethod
+    def heard(self, message: Message) -> None: ...
+
+    @abstractmethod
+    def asked(self, message: Message) -> Any: ...
+
+    def failure(self, error: RpcError) -> AgentError:
+        """What an error answer means."""
+        return AgentError(AgentError.TURN_FAILED, f"The agent answered with an error: {error.message}")
+
+    def stray(self, line: bytes) -> None:
+        for said in speech(line[:4_000].decode("utf-8", "replace")):
+            self.report(said)
+        self.report(Alive())
+
+    def muttered(self, text: str) -> None:
+        self.report(Muttered(text))
+
+
+class SessionwiseAgent(CliAgent[Options]):
+    @abstractmethod
+    def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> Conversation: ...
+
+    def arguments(self) -> list[str]:
+        """What follows the command; nothing by default."""
+        return []
+
+    async def open(self, order: SessionOrder, reporter: Reporter) -> LivingSession:
+        child = await start(
+            shell_command(self.located(order), self.arguments()),
+            cwd_fd=order.workspace_fd,
+            env=self.environment(order),
+            run_id=order.run_id,
+            workspace=order.workspace,
+            separate_stderr=True,
+        )
+        session = LivingSession(child, self.conversation(order, reporter.report), reporter)
+        try:
+            await reporter.process_started(child.identity)
+            await session.begin(order.resume)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await session.close()
+            raise
+        return session
+
+
+class LivingSession:
+    def __init__(self, child: Child, conversation: Conversation, reporter: Reporter) -> None:
+        self._child = child
+        self._conversation = conversation
+        self._reporter = reporter
+        self._peer = Peer(child, conversation, versioned=conversation.versioned)
+        self._in_turn = False
+
+    async def begin(self, resume: str) -> None:
+        """Greet the agent, and resume the conversation or begin one."""
+        async with self._understood():
+            await self._conversation.greet(self._peer)
+            resumed = bool(resume) and await self._resumed(resume)
+            session_id = resume if resumed else await self._conversation.fresh(self._peer)
+        self._reporter.report(SessionOpened(session_id))
+
+    async def turn(self, prompt: str, number: int) -> None:
+        self._in_turn = True
+        try:
+            async with self._understood():
+                await self._conversation.turn(self._peer, prompt, number)
+        except AgentError as error:
+            self._in_turn = False
+            self._reporter.report(TurnEnded(error.kind))
+            raise
+        self._in_turn = False
+        self._reporter.report(TurnEnded("completed"))
+
+    async def interrupt(self) -> None:
+        if not self._in_turn:
+            return
+        with anyio.move_on_after(_INTERRUPT_PATIENCE):
+            try:
+                await self._conversation.cancel(self._peer)
+            except (RpcError, Gone, TimeoutError):
+                pass  # it is ended next, whatever it says
+        self._in_turn = False
+
+    async def close(self) -> None:
+        await self._child.end()
+        await self._peer.close()
+
+    @asynccontextmanager
+    async def _understood(self) -> AsyncIterator[None]:
+        """Turns the ways in which an exchange fails into `AgentError`."""
+        try:
+            yield
+        except RpcError as error:
+            raise self._conversation.failure(error) from error
+        except Gone as error:
+            exit = await self._child.end()
+            raise fault_of_exit(exit.code, exit.signal, "\n".join(self._peer.last_words)) from error
+        except TimeoutError as error:
+            raise AgentError(
+                AgentError.SILENT,
+                "The agent did not answer in time (agent.read_timeout_ms).",
+                fix="Raise agent.read_timeout_ms if it only needs longer to start.",
+            ) from error
+
+    async def _resumed(self, session_id: str) -> bool:
+        try:
+            await self._conversation.resume(self._peer, session_id)
+        except RpcError as error:
+            refusal = error.message
+        except AgentError as error:
+            if error.kind != AgentError.SESSION:
+                raise
+            refusal = error.message
+        else:
+            return True
+        self._reporter.report(
+            Troubled(f"The conversation {session_id} cannot be resumed ({refusal}). A fresh one begins.")
+        )
+        return False
