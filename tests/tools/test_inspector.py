@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from typing import Any
 
 import pytest
 
-from .inspector import NotInstalled, installed
+from tests import npm
 
-pytestmark = pytest.mark.timeout(400)
+from .inspector import installed
+
+pytestmark = npm.TIME_TO_INSTALL
 
 
 @pytest.fixture
 def inspect(project):
     try:
         program = installed()
-    except NotInstalled as problem:
-        if os.environ.get("CI") == "true" and shutil.which("npm"):
-            pytest.fail(f"NOT CHECKED WITH THE INSPECTOR: {problem}")
-        pytest.skip(f"NOT CHECKED WITH THE INSPECTOR: {problem}")
+    except npm.NotInstalled as problem:
+        npm.not_tested(problem)
 
     def inspect(*options: str) -> tuple[int, dict[str, Any]]:
         variables = [word for pair in project.environment().items() for word in ("-e", "=".join(pair))]
