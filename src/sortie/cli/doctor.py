@@ -17,14 +17,19 @@ from .words import clean
 @workflow_argument
 @env_file_option
 @json_option
-def doctor_command(workflow: Path, env_file: Path | None, as_json: bool) -> int:
+@click.option(
+    "--probe", is_flag=True, help="Ask the agent one real question: contacts its provider, costs a little."
+)
+def doctor_command(workflow: Path, env_file: Path | None, as_json: bool, probe: bool) -> int:
     """Check what a run needs and say how to get what is missing.
 
     The tracker is asked for its issues; nothing is changed. Exit code 0 where nothing fails, else 1.
     """
     from .examination import examine_everything
 
-    checks = examine_everything(workflow, env_file)
+    if probe:
+        click.echo("asking the agent one question; this takes a turn ...", err=True)
+    checks = examine_everything(workflow, env_file, probe=probe)
     counts = Counter(check.verdict for check in checks)
     if as_json:
         print_json({"ok": not counts["FAIL"], "checks": checks})

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,13 +14,14 @@ from typing import Literal
 import anyio
 from msgspec import Struct
 
-from ..agents.command import DEFAULT_COMMAND, locate
 from ..engine.adapters import build_tracker
+from ..engine.probe import examine_agent
 from ..engine.reload import check_workflow, load_workflow
 from ..errors import SortieError, StoreError
 from ..store.connect import connect_readonly
 from ..store.lock import holder_of
 from ..workflow.config import Config
+from ..workflow.load import Workflow
 
 TRACKER_DEADLINE = 30.0
 LOW_DISK_BYTES = 1024**3
@@ -37,18 +36,22 @@ class Check(Struct, frozen=True):
     fix: str = ""
 
 
-def examine_everything(workflow: Path, env_file: Path | None) -> list[Check]:
-    """The machine, then the workflow, then what the workflow needs; the last only where it can be read."""
+def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = False) -> list[Check]:
+    """The machine, then the workflow, then what the workflow needs; the last only where it can be read.
+
+    With `probe` the agent is asked one real question, which contacts its provider and costs a little.
+    """
     checks = [python(), processes(), git()]
     found = list(workflow_file(workflow, env_file))
     checks += found
     if any(check.verdict == "FAIL" for check in found):
         return checks
-    config = load_workflow(workflow, os.environ, env_file).config
+    loaded = load_workflow(workflow, os.environ, env_file)
+    config = loaded.config
     return [
         *checks,
         anyio.run(tracker, config),
-        agent_program(config),
+        *anyio.run(agent, loaded, probe),
         store(config),
         writable("workspaces", config.workspace.root, "workspace.root"),
         disk(config),
@@ -100,39 +103,19 @@ async def tracker(config: Config) -> Check:
     return Check("PASS", name, f"{len(candidates.issues)} active issues")
 
 
-def agent_program(config: Config) -> Check:
-    """Whether a shell finds the first word of the command; what comes after it is the agent's own business."""
-    name = f"agent ({config.agent.kind})"
-    command = config.agent.command or (DEFAULT_COMMAND if config.agent.kind == "command" else "")
-    if not command:
-        return Check("PASS", name, "needs no program")
-    word = _program(locate(command, config.base, config.base))
-    if not word:
-        return Check("WARN", name, f"cannot tell which program `{command}` starts.")
-    found = subprocess.run(
-        ["sh", "-c", 'command -v -- "$1"', "sh", word],
-        cwd=config.base,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        timeout=10,
-        check=False,
-    )
-    path = found.stdout.decode(errors="replace").strip()
-    # Some shells find a script by its path without asking whether it can be run.
-    if "/" in word and (config.base / word).is_file() and not os.access(config.base / word, os.X_OK):
-        return Check("FAIL", name, f"{word} is not executable.", f"Run: chmod +x {shlex.quote(word)}")
-    if found.returncode != 0:
-        return Check("FAIL", name, f"{word} was not found.", "Install it, or correct agent.command.")
-    return Check("PASS", name, path)
-
-
-def _program(command: str) -> str:
-    """The first word that is neither an assignment nor a prefix."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return ""
-    return next((word for word in words if "=" not in word and word not in ("exec", "env")), "")
+async def agent(workflow: Workflow, probe: bool) -> list[Check]:
+    """What the agent's own adapter looks at, then the tool server, then the exchange where one is asked for."""
+    findings = await examine_agent(workflow, os.environ, probe=probe)
+    kind = workflow.config.agent.kind
+    return [
+        Check(
+            found.verdict,
+            f"agent ({kind})" if found.subject == "program" else found.subject,
+            found.detail,
+            found.fix,
+        )
+        for found in findings
+    ]
 
 
 def store(config: Config) -> Check:

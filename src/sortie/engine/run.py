@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -18,6 +19,7 @@ from ..core.model import Issue, Usage
 from ..core.world import Running
 from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
+from ..store.reading import last_session
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
@@ -97,7 +99,7 @@ class ActiveRun:
             issue=self.issue,
             workflow=self._workflow,
             agent=self._agent,
-            session_id=self.session_id,
+            session_id=await self._conversation(),
             tool_log=self._tool_log.path,
             broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),
         )
@@ -106,6 +108,13 @@ class ActiveRun:
         if self._stopped:
             self._execution.stop()
         return await self._execution.execute()
+
+    async def _conversation(self) -> str:
+        """The one to resume: that of the issue's last run, also after a hand-over, if this kind of agent led it."""
+        kind, session_id = await self._services.ledger.store.read(partial(last_session, issue_id=self.issue.id))
+        if kind != self._workflow.config.agent.kind:
+            return ""
+        return self.session_id or session_id
 
     async def _announce(self) -> None:
         """Tell the tracker that work begins; its failure delays nothing."""

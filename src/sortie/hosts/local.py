@@ -308,7 +308,8 @@ class LocalRun:
             workspace=workspace.path,
             workspace_fd=workspace.fd,
             environment=environment,
-            resume=self._order.session_id,
+            # A conversation about files that are gone is worth nothing.
+            resume="" if workspace.created else self._order.session_id,
             mcp_config=mcp_config,
         )
 

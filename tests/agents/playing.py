@@ -1,0 +1,45 @@
+"""What a reader makes of recorded output: every line fed, the events kept, the verdict asked for."""
+
+from __future__ import annotations
+
+from functools import reduce
+from pathlib import Path
+
+from sortie.agents.port import AgentEvent, Said, ToolFinished, ToolStarted, Used
+from sortie.agents.reading import Ending, TurnReader
+from sortie.core.model import Usage
+from sortie.errors import AgentError
+
+WELL = Ending()
+TRANSCRIPTS = Path(__file__).parent / "transcripts"
+
+
+def recorded(name: str) -> list[bytes]:
+    return (TRANSCRIPTS / f"{name}.jsonl").read_bytes().splitlines()
+
+
+class Played:
+    def __init__(self, reader: TurnReader, lines: list[bytes], ending: Ending = WELL) -> None:
+        self.reader = reader
+        self.events: list[AgentEvent] = [event for line in lines for event in reader.read(line)]
+        self.error: AgentError | None = reader.verdict(ending)
+
+    @property
+    def outcome(self) -> str:
+        return self.error.kind if self.error else "completed"
+
+    @property
+    def usage(self) -> Usage:
+        return reduce(Usage.plus, (event.usage for event in self.events if isinstance(event, Used)), Usage())
+
+    @property
+    def said(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Said)]
+
+    @property
+    def tools(self) -> list[str]:
+        return [event.name for event in self.events if isinstance(event, ToolStarted)]
+
+    @property
+    def failed_tools(self) -> list[str]:
+        return [event.name for event in self.events if isinstance(event, ToolFinished) and event.failed]

@@ -1,0 +1,186 @@
+"""What Claude Code's stream means, from real recordings and from forgeries of them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from sortie.agents.claude_stream import ClaudeReader
+from sortie.agents.port import Limited, Troubled
+from sortie.agents.reading import Ending
+from sortie.core.model import Usage
+from sortie.errors import AgentError
+
+from .playing import WELL, Played, recorded
+
+
+def play(name, ending=WELL):
+    return Played(ClaudeReader(), recorded(name), ending)
+
+
+def result(**fields):
+    whole = {"type": "result", "subtype": "success", "is_error": False, "result": "Done.", **fields}
+    return json.dumps(whole).encode()
+
+
+def verdict(*lines, ending=WELL):
+    return Played(ClaudeReader(), list(lines), ending)
+
+
+def test_a_completed_turn_with_its_tools_tokens_and_session():
+    played = play("claude-ok")
+    assert played.outcome == "completed"
+    assert played.reader.session_id == "9c41a22b-4cf2-488a-86fb-cb76b9572e54"
+    assert played.usage == Usage(3300, 150, 0, 0.02025)
+    assert played.tools == ["Bash", "mcp__probe__probe_echo"]
+    assert played.said == ["All done."]
+
+
+def test_a_resumed_turn_of_an_older_version_tells_its_own_cost():
+    played = play("claude-resume")
+    assert played.outcome == "completed"
+    assert played.usage == Usage(2100, 100, 0, pytest.approx(0.013))
+    assert played.reader.session_id == "9c41a22b-4cf2-488a-86fb-cb76b9572e54"
+
+
+def test_a_newer_version_counts_cost_over_the_session_and_each_turn_is_charged_once():
+    lines = recorded("claude-two-turns")
+    second = [number for number, line in enumerate(lines) if b'"init"' in line][1]
+    one, two = (Played(ClaudeReader(), part) for part in (lines[:second], lines[second:]))
+    assert (one.outcome, two.outcome) == ("completed", "completed")
+    assert one.usage == Usage(3300, 150, 0, pytest.approx(0.0162))
+    assert two.usage == Usage(2100, 100, 0, pytest.approx(0.0104))
+    assert json.loads(lines[-1])["total_cost_usd"] == pytest.approx(0.0266)
+    assert one.reader.session_id == two.reader.session_id
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("claude-401", AgentError.AUTH),
+        ("claude-429", AgentError.RATE_LIMITED),
+        ("claude-500", AgentError.PROVIDER),
+        ("claude-denied", AgentError.PERMISSION),
+        ("claude-mcp-failed", AgentError.TOOLS),
+        ("claude-interrupted", AgentError.UNFINISHED),
+    ],
+)
+def test_recorded_failures(name, kind):
+    """The first three say `subtype: success`; the next two say so without an error flag, with exit code 0."""
+    assert play(name).outcome == kind
+
+
+def test_a_limit_carries_the_delay_that_the_provider_asked_for():
+    played = play("claude-429")
+    assert played.error.until - time.time() == pytest.approx(2, abs=5)
+    assert [event for event in played.events if isinstance(event, Limited)]
+
+
+def test_a_dropped_stream_that_the_agent_recovered_from_is_a_success_with_its_tokens():
+    played = play("claude-drop")
+    assert played.outcome == "completed"
+    assert played.usage.input >= 1000
+
+
+def test_an_unknown_session_is_a_refused_resume():
+    assert (
+        Played(ClaudeReader("x"), recorded("claude-bad-resume")[:1], Ending(code=1)).outcome == AgentError.SESSION
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"is_error": True}, AgentError.TURN_FAILED),
+        ({"is_error": True, "api_error_status": 403}, AgentError.AUTH),
+        ({"is_error": True, "api_error_status": 529}, AgentError.PROVIDER),
+        ({"subtype": "error_max_turns"}, AgentError.TURN_FAILED),
+        ({"subtype": "error_max_budget_usd", "is_error": True}, AgentError.TURN_FAILED),
+        ({"stop_reason": "refusal"}, AgentError.REFUSED),
+        ({"permission_denials": [{"tool_name": "Bash"}]}, AgentError.PERMISSION),
+        ({"is_error": None}, AgentError.UNFINISHED),
+        ({"is_error": "false"}, AgentError.UNFINISHED),
+        ({"subtype": 1}, AgentError.UNFINISHED),
+    ],
+)
+def test_false_success_is_failure(fields, kind):
+    assert verdict(result(**fields)).outcome == kind
+
+
+def test_success_needs_exit_code_zero_unless_we_ended_a_lingering_process():
+    assert verdict(result()).outcome == "completed"
+    assert verdict(result(), ending=Ending(code=1)).outcome == AgentError.TURN_FAILED
+    assert verdict(result(), ending=Ending(code=None, signal=15)).outcome == AgentError.TURN_FAILED
+    assert verdict(result(), ending=Ending(code=None, signal=15, by_us=True)).outcome == "completed"
+
+
+def test_exit_zero_without_a_result_is_no_success():
+    assert verdict().outcome == AgentError.UNFINISHED
+    assert verdict(result()[:-1]).outcome == AgentError.UNFINISHED
+
+
+def test_a_result_with_turns_queued_behind_it_is_not_the_last_word():
+    woken = result(queued_turn_count=1, usage={"input_tokens": 10, "output_tokens": 1})
+    assert verdict(woken).outcome == AgentError.UNFINISHED
+    done = verdict(woken, result(usage={"input_tokens": 5, "output_tokens": 1}))
+    assert (done.outcome, done.usage) == ("completed", Usage(15, 2))
+
+
+def test_tokens_from_the_cache_are_part_of_the_input():
+    usage = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 200,
+        "cache_creation_input_tokens": 30,
+        "output_tokens": 5,
+    }
+    assert verdict(result(usage=usage)).usage == Usage(240, 5, 200)
+
+
+def test_the_blocks_of_one_message_count_its_tokens_once():
+    message = {
+        "id": "m1",
+        "content": [{"type": "text", "text": "a"}],
+        "usage": {"input_tokens": 7, "output_tokens": 2},
+    }
+    line = json.dumps({"type": "assistant", "message": message}).encode()
+    assert verdict(line, line).usage == Usage(7, 2)
+
+
+def test_a_usage_limit_names_its_reset():
+    event = {
+        "type": "rate_limit_event",
+        "rate_limit_info": {"status": "rejected", "resetsAt": 1_900_000_000, "rateLimitType": "five_hour"},
+    }
+    limited = verdict(
+        json.dumps(event).encode(), result(is_error=True, result="You've hit your limit", api_error_status=429)
+    )
+    assert (limited.outcome, limited.error.until) == (AgentError.RATE_LIMITED, 1_900_000_000)
+    older = verdict(result(is_error=True, result="Claude AI usage limit reached|1900000000"))
+    assert (older.outcome, older.error.until) == (AgentError.RATE_LIMITED, 1_900_000_000)
+
+
+def test_a_refused_key_ends_the_retries():
+    retry = {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": 401, "error": "authentication"}
+    played = verdict(json.dumps(retry).encode())
+    assert (played.outcome, played.reader.decided) == (AgentError.AUTH, True)
+
+
+def test_another_server_of_the_operator_that_fails_is_only_told():
+    init = {
+        "type": "system",
+        "subtype": "init",
+        "session_id": "s",
+        "mcp_servers": [{"name": "x", "status": "failed"}],
+    }
+    played = verdict(json.dumps(init).encode(), result())
+    assert played.outcome == "completed"
+    assert played.events == [Troubled("The MCP server x did not start."), *played.events[1:]]
+
+
+def test_root_is_told_what_to_do():
+    stderr = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"
+    error = verdict(ending=Ending(code=1, stderr=stderr)).error
+    assert error.kind == AgentError.CONFIG
+    assert "IS_SANDBOX" in str(error)

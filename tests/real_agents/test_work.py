@@ -1,0 +1,56 @@
+"""Each real agent program works an issue from the tracker to its hand-over, and goes on with its conversation."""
+
+from __future__ import annotations
+
+from sortie.store import reading
+from tests import npm
+
+from .scene import REVIEW
+
+pytestmark = npm.TIME_TO_INSTALL
+
+WORK = [
+    {"shell": "echo repaired >> README.md && git commit --quiet -am Repair"},
+    {"mcp": "tracker_api", "args": {"operation": "fetch_issue", "issue_id": "1"}},
+    {"mcp": "sortie_status", "args": {}},
+    {"shell": REVIEW},
+    {"text": "The repair is ready."},
+]
+
+
+def test_works_an_issue_hands_it_off_and_goes_on_with_the_conversation(scene):
+    """A2O-08, EXT-03: own shell, our tools over MCP, status file, hand-over; then rework in the same session."""
+    scene.issue(WORK)
+    assert scene.run() == 0, scene.project.output()
+
+    project = scene.project
+    assert project.state("1") == "In Review", scene.project.run_log()
+    run = project.only_run("1")
+    assert (run.status, run.soft_stop, run.reason) == ("succeeded", "needs-human-review", "please look")
+    assert run.session_id
+    assert scene.git("log", "--format=%s").split() == ["Repair", "Begin"]
+    assert (scene.workspace() / "README.md").read_text().endswith("repaired\n")
+    with project.store() as db:
+        called = reading.tool_calls(db)
+    assert called == {"tracker_api": {"success": 1}, "sortie_status": {"success": 1}}
+    assert all(request["authorised"] for request in scene.model.requests())
+    scene.nobody_left()
+
+    scene.return_for_rework([{"shell": "echo again >> README.md"}, {"shell": REVIEW}, {"text": "Reworked."}])
+    assert scene.run() == 0, scene.project.output()
+    assert project.state("1") == "In Review"
+    first, second = project.runs("1")
+    assert second.session_id == first.session_id
+    assert scene.model.steps()[-1]["prompts"] == 2, "the model was shown the first prompt again: a real resume"
+    scene.nobody_left()
+
+
+def test_tokens_are_those_of_the_run(scene):
+    """Three answers of 1,000 + 100 n tokens and 50 out, then two: whatever the agent's own counters mean."""
+    script = [{"shell": "true"}, {"shell": REVIEW}, {"text": "Done."}]
+    usage = {"input": 1000, "output": 50}
+    scene.issue([{**step, "usage": usage} for step in script])
+    assert scene.run() == 0, scene.project.output()
+    scene.return_for_rework([{**step, "usage": usage} for step in script[1:]])
+    assert scene.run() == 0, scene.project.output()
+    assert [(run.tokens.input, run.tokens.output) for run in scene.project.runs("1")] == [(3000, 150), (2000, 100)]
