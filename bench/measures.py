@@ -23,6 +23,7 @@ from .baseline import bare_python, bare_spawn, median_seconds
 from .project import Project, cpu_seconds, end, resident_mb
 from .row import Row
 from .sidecar import sidecar
+from .streams import parsers, streaming
 
 SIGNALS_AT_ONCE = "cat >/dev/null; mkdir -p .sortie; echo needs-human-review > .sortie/status\n"
 TAKES_A_TURN = "cat >/dev/null\n"
@@ -196,4 +197,6 @@ ALL = {
     "tick": tick,
     "help": help_screen,
     "sidecar": sidecar,
+    "parsers": parsers,
+    "streaming": streaming,
 }

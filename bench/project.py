@@ -18,7 +18,9 @@ DEADLINE = 300.0
 
 
 class Project:
-    def __init__(self, directory: Path, *, agent: str, slots: int, **agent_keys: int) -> None:
+    def __init__(
+        self, directory: Path, *, agent: str, slots: int, kind: str = "command", **agent_keys: int
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
         extra = "".join(f"  {key}: {value}\n" for key, value in agent_keys.items())
@@ -27,7 +29,7 @@ class Project:
             "---\n"
             "tracker: {kind: file, active_states: [todo], terminal_states: [done], handoff_state: review}\n"
             "polling: {interval_ms: 60000}\n"
-            f"agent:\n  kind: command\n  command: sh {directory}/agent.sh\n"
+            f"agent:\n  kind: {kind}\n  command: sh {directory}/agent.sh\n"
             f"  max_concurrent_agents: {slots}\n  stall_timeout_ms: 0\n{extra}"
             "budget: {per_issue: {sessions: 0, turns: 0}, per_day: {sessions: 0, turns: 0}}\n"
             "---\nWork on {{ issue.identifier }}.\n"

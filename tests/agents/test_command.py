@@ -4,8 +4,9 @@ import signal
 import anyio
 import pytest
 
-from sortie.agents.command import CommandAgent, locate
+from sortie.agents.command import CommandAgent
 from sortie.agents.port import AgentSettings
+from sortie.agents.program import locate
 from sortie.errors import AgentError
 from sortie.process.tree import look_up
 

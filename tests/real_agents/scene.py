@@ -21,6 +21,8 @@ KEY = "sk-fake-0123456789abcdef"
 PATIENCE = 150.0
 
 PROMPT = "Work on {{ issue.identifier }}: {{ issue.title }}\n\n{{ issue.description }}"
+# What the model does where a prompt holds no script, as that of the doctor.
+PROBED = [{"mcp": "sortie_status", "args": {}}, {"text": "ready"}]
 REVIEW = "mkdir -p .sortie && printf 'needs-human-review\\nreason: please look\\n' > .sortie/status"
 
 
@@ -35,6 +37,7 @@ class Model:
                 *world.prefix,
                 *(sys.executable, "-m", "tests.fake_model", "--key", KEY),
                 *("--port-file", str(port_file), "--log", str(self._log)),
+                *("--script", json.dumps(PROBED)),
             ],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,

@@ -1,0 +1,22 @@
+"""Every reader there is, with the recordings that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sortie.agents.claude_stream import ClaudeReader
+from sortie.agents.reading import Ending, TurnReader
+
+from .playing import TRANSCRIPTS, Played
+
+READERS: dict[str, Callable[[], TurnReader]] = {
+    "claude": ClaudeReader,
+}
+
+
+def transcripts_of(kind: str) -> list[str]:
+    return sorted(path.stem for path in TRANSCRIPTS.glob(f"{kind}-*.jsonl"))
+
+
+def completed(kind: str, lines: list[bytes]) -> bool:
+    return Played(READERS[kind](), lines, Ending()).error is None

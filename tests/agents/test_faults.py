@@ -1,0 +1,111 @@
+"""What an error means: the kind that says whether to try again, and the time at which a limit ends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortie.agents.faults import fault, fault_of_exit, reset_time
+from sortie.errors import AgentError
+
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "kind"),
+    [
+        ("Invalid API key", 401, AgentError.AUTH),
+        ("no access to this model", 403, AgentError.AUTH),
+        ("out of credit", 402, AgentError.AUTH),
+        ("unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:8787/v1", None, AgentError.AUTH),
+        ("Please run /login", None, AgentError.AUTH),
+        ("slow down", 429, AgentError.RATE_LIMITED),
+        ("exceeded retry limit, last status: 429 Too Many Requests", None, AgentError.RATE_LIMITED),
+        ("You've hit your usage limit. Try again in 5 days", None, AgentError.RATE_LIMITED),
+        ("RESOURCE_EXHAUSTED", None, AgentError.RATE_LIMITED),
+        ("boom", 500, AgentError.PROVIDER),
+        ("Overloaded", 529, AgentError.PROVIDER),
+        ("stream disconnected before completion", None, AgentError.PROVIDER),
+        ("Request timed out", None, AgentError.PROVIDER),
+        ("prompt is too long", 400, AgentError.TURN_FAILED),
+        ("something else", None, AgentError.TURN_FAILED),
+        ("", None, AgentError.TURN_FAILED),
+    ],
+)
+def test_the_kind_of_an_error(message, status, kind):
+    error = fault(message, status=status)
+    assert error.kind == kind
+    assert error.message
+
+
+def test_only_what_a_second_try_cannot_mend_is_never_tried_again():
+    kinds = {value for name, value in vars(AgentError).items() if name.isupper() and isinstance(value, str)}
+    assert {kind for kind in kinds if not AgentError(kind, "x").retry} == {
+        "agent_not_found",
+        "agent_not_executable",
+        "agent_auth",
+        "agent_config",
+        "permission_denied",
+        "model_refused",
+    }
+
+
+def test_every_kind_is_in_the_documented_table():
+    from sortie.agents import faults
+
+    kinds = {value for name, value in vars(AgentError).items() if name.isupper() and isinstance(value, str)}
+    table = {line.split("|")[1].strip() for line in faults.__doc__.splitlines() if line.startswith("| ")}
+    assert table - {"kind"} == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Claude AI usage limit reached|1800000600", 600),
+        ("usage limit reached|1800000600000", 600),
+        ("Please try again in 20s.", 20),
+        ("Please try again in 6m0s.", 360),
+        ("try again in 1h 2m 3s", 3723),
+        ("retry after 2 hours", 7200),
+        ("Retry-After: 7", 7),
+        ("try again in 250ms", 0.25),
+        ("resets in 3 days and 4 hours", 3 * 86400 + 4 * 3600),
+        ("Your limit resets at 2027-01-15T08:10:00Z.", 600),
+        ("resets at 2027-01-15 08:10", 600),
+    ],
+)
+def test_the_reset_of_a_limit(text, seconds):
+    assert reset_time(text, NOW) == pytest.approx(NOW + seconds)
+
+
+@pytest.mark.parametrize("text", ["", "rate limited", "resets at 2027-99-99T99:99:99Z", "wait a while"])
+def test_no_reset_where_none_is_told(text):
+    assert reset_time(text, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "signal", "stderr", "kind"),
+    [
+        (127, None, "sh: claude: not found", AgentError.NOT_FOUND),
+        (126, None, "sh: ./x: Permission denied", AgentError.NOT_EXECUTABLE),
+        (0, None, "", AgentError.UNFINISHED),
+        (1, None, "Error: not logged in", AgentError.AUTH),
+        (1, None, "HTTP 429 too many requests", AgentError.RATE_LIMITED),
+        (1, None, "boom", AgentError.UNFINISHED),
+        (None, 9, "", AgentError.UNFINISHED),
+    ],
+)
+def test_an_exit_without_a_last_word(code, signal, stderr, kind):
+    assert fault_of_exit(code, signal, stderr).kind == kind
+
+
+def test_a_signal_is_named_whether_the_shell_or_the_kernel_tells_it():
+    assert "SIGKILL" in str(fault_of_exit(137, None, "Killed"))
+    assert "SIGTERM" in str(fault_of_exit(None, 15, ""))
+
+
+@given(st.text(max_size=2000), st.none() | st.integers(0, 999), st.integers(-1, 300) | st.none(), st.text())
+def test_any_message_has_a_kind(message, status, code, stderr):
+    assert fault(message, status=status).kind
+    assert fault_of_exit(code, None, stderr).kind
