@@ -1,0 +1,66 @@
+"""The program behind an agent: found or not, which version, and never waited for without end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from sortie.agents.program import Program, answer_of, check_command, shell_command
+
+PROGRAM = Program(name="Agent", command="agent", install="npm install -g agent", tested=("1.2.0", "1.10.3"))
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict"),
+    [
+        ("1.2.0", "PASS"),
+        ("agent/1.10.3 linux-x64", "PASS"),
+        ("1.9.99 (Agent)", "PASS"),
+        ("1.10.4", "WARN"),
+        ("0.9", "WARN"),
+        ("2.0.0-beta.1", "WARN"),
+        ("no number at all", "WARN"),
+    ],
+)
+async def test_the_version_is_held_against_the_tested_range(tmp_path, printed, verdict):
+    program, version = await PROGRAM.examine(f"echo {printed!r} #", tmp_path, ENVIRONMENT)
+    assert (program.verdict, version.verdict) == ("PASS", verdict)
+    assert "tested with 1.2.0 to 1.10.3" in version.detail
+
+
+async def test_a_missing_program_names_the_way_to_get_it(tmp_path):
+    (found,) = await PROGRAM.examine("no-such-agent", tmp_path, ENVIRONMENT)
+    assert found.verdict == "FAIL"
+    assert "npm install -g agent" in found.fix
+
+
+async def test_a_program_that_fails_says_why(tmp_path):
+    (found,) = await PROGRAM.examine("sh -c 'echo broken >&2; exit 3' #", tmp_path, ENVIRONMENT)
+    assert (found.verdict, "broken" in found.detail) == ("FAIL", True)
+
+
+async def test_a_script_beside_the_workflow_is_found(tmp_path):
+    script = tmp_path / "agent.sh"
+    script.write_text("#!/bin/sh\necho 1.2.3\n")
+    script.chmod(0o755)
+    assert (await PROGRAM.examine("./agent.sh", tmp_path, ENVIRONMENT))[1].verdict == "PASS"
+
+
+async def test_an_answer_holds_both_outputs_and_takes_what_is_fed(tmp_path):
+    answer = await answer_of(["sh", "-c", "cat; echo problem >&2; exit 4"], tmp_path, ENVIRONMENT, b"fed\n")
+    assert answer is not None
+    assert (answer.code, answer.stdout, answer.stderr) == (4, "fed", "problem")
+
+
+async def test_arguments_reach_the_command_as_they_are(tmp_path):
+    arguments = ["a b", "$HOME", "'\"", "", "-n"]
+    answer = await answer_of(shell_command("printf '%s|'", arguments), tmp_path, ENVIRONMENT)
+    assert answer is not None
+    assert answer.stdout == "a b|$HOME|'\"||-n|"
+
+
+@pytest.mark.parametrize(("command", "wrong"), [("", False), ("claude", False), ("  ", True), ("a\0b", True)])
+def test_a_command_that_cannot_be_run_is_named(command, wrong):
+    assert bool(check_command(command)) == wrong
