@@ -22,6 +22,13 @@ agent:
 agent:
   kind: mock                # no program: plays a script, for trying things out""",
 }
+# Their programs have to be installed and logged in; `sortie doctor` says what is missing.
+AGENTS |= {
+    kind: f"""\
+agent:
+  kind: {kind:<20}# its program must be installed and logged in: see docs/agents.md"""
+    for kind in ("claude-code", "codex", "copilot-cli", "opencode", "gemini", "acp")
+}
 
 
 @click.command("init")
@@ -32,7 +39,8 @@ agent:
 def init_command(directory: Path, tracker: str, agent: str | None, force: bool) -> int:  # noqa: ARG001
     """Write a commented WORKFLOW.md, sample issues and a sample agent into DIR.
 
-    The result works as it is: `sortie run --until-idle` hands both sample issues over for review and ends with 0.
+    With the command and the mock agent the result works as it is: `sortie run --until-idle` hands both sample issues
+    over for review and ends with 0. The others need their program: ask `sortie doctor --probe`.
     """
     agent = agent or _ask_agent()
     texts = {
