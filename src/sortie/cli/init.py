@@ -39,8 +39,8 @@ agent:
 def init_command(directory: Path, tracker: str, agent: str | None, force: bool) -> int:  # noqa: ARG001
     """Write a commented WORKFLOW.md, sample issues and a sample agent into DIR.
 
-    With the command and the mock agent the result works as it is: `sortie run --until-idle` hands both sample issues
-    over for review and ends with 0. The others need their program: ask `sortie doctor --probe`.
+    With the command and the mock agent the result works as it is: `sortie run --until-idle` hands both sample
+    issues over for review and ends with 0. The others need their program: ask `sortie doctor --probe`.
     """
     agent = agent or _ask_agent()
     texts = {

@@ -162,7 +162,7 @@ class _Link:
     def note(self, level: Level, message: str, detail: str = "") -> None: ...
 
     def sign(self, source: str, text: str) -> None:
-        if source == "agent" and not text.startswith("["):
+        if source == "agent":
             self.last = text
 
     def alive(self) -> None: ...

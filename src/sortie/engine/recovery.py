@@ -14,7 +14,7 @@ from ..core import events as ev
 from ..core.exits import Outcome, stopped
 from ..core.model import Issue, Usage
 from ..errors import TrackerError
-from ..hosts.local import REASON_LINES
+from ..hosts.listening import REASON_LINES
 from ..process.identity import Identity
 from ..process.sweep import end_orphans
 from ..protocol.status import read_status

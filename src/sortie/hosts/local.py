@@ -7,47 +7,28 @@ write a new one, turns follow; after each completed turn the status is read befo
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import assert_never
 
 import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..agents.port import (
-    AgentEvent,
-    Alive,
-    Limited,
-    Muttered,
-    Said,
-    Session,
-    SessionOpened,
-    SessionOrder,
-    ToolFinished,
-    ToolStarted,
-    Troubled,
-    TurnEnded,
-    Used,
-)
-from ..core.events import ProcessStarted, SessionStarted, WorkspaceMade
+from ..agents.port import Session, SessionOrder
+from ..core.events import WorkspaceMade
 from ..core.exits import Outcome
-from ..core.model import Usage
 from ..errors import AgentError, SortieError
-from ..process.identity import Identity
 from ..protocol.prompt import compose_first_prompt
 from ..protocol.status import Status, delete_status, read_status
 from ..workspace.hooks import run_hook
 from ..workspace.place import Workspace, open_workspace
 from .environment import run_environment
+from .listening import Listening
 from .port import Execution, RunLink, RunOrder
 from .toolkit import Toolkit
 
 CLOSE_DEADLINE = 30.0
-REASON_LINES = 5
 
 
 class LocalHost:
@@ -61,7 +42,7 @@ class LocalHost:
 
 
 class LocalRun:
-    """One run. Its state is what the outcome needs: turns completed, session id, the last lines heard."""
+    """One run; `_turns` is how many of them completed."""
 
     def __init__(self, order: RunOrder, link: RunLink, environ: Mapping[str, str]) -> None:
         self._order = order
@@ -70,12 +51,10 @@ class LocalRun:
         self._config = order.workflow.config
         self._scope = anyio.CancelScope()
         self._issue = order.issue
-        self._session_id = order.session_id
+        self._listening = Listening(order, link, on_usage=self._write_state)
         self._turn = self._turns = 0
-        self._usage = Usage()
         self._toolkit: Toolkit | None = None
         self._advertisement = ""
-        self._last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
     def stop(self) -> None:
         self._scope.cancel()
@@ -120,7 +99,7 @@ class LocalRun:
         workspace.verify()
         self._toolkit = Toolkit(self._order, workspace, self._environ)
         mcp_config = await self._offer_tools(background)
-        session = await self._order.agent.open(self._session_order(workspace, mcp_config), self)
+        session = await self._order.agent.open(self._session_order(workspace, mcp_config), self._listening)
         try:
             return await self._turn_loop(workspace, session)
         finally:
@@ -142,7 +121,7 @@ class LocalRun:
             status = read_status(workspace.fd)
             self._note_status(status)
             if status.token:
-                reason = status.reason or "\n".join(self._last_lines)
+                reason = status.reason or "\n".join(self._listening.last_lines)
                 return Outcome(status="succeeded", turns=turn, soft_stop=status.token, reason=reason)
             issue = await self._link.refresh_issue()
             if issue is None:
@@ -174,7 +153,7 @@ class LocalRun:
         if self._toolkit is None:
             return
         try:
-            self._toolkit.write_state(self._turn, self._usage)
+            self._toolkit.write_state(self._turn, self._listening.usage)
         except OSError as error:
             self._toolkit = None  # said once; tools answer from what is there
             self._link.note("warning", "state.json cannot be written any more", str(error))
@@ -192,57 +171,7 @@ class LocalRun:
         )
 
     def _complete(self, outcome: Outcome) -> Outcome:
-        return replace(outcome, turns=self._turns, session_id=self._session_id)
-
-    # -- what the agent reports -------------------------------------------------------------------------------
-
-    async def process_started(self, identity: Identity) -> None:
-        await self._link.record(
-            ProcessStarted(
-                at=self._link.now(),
-                issue_id=self._issue.id,
-                run_id=self._order.run_id,
-                pid=identity.pid,
-                start_ticks=identity.start_ticks,
-                boot_id=identity.boot_id,
-            )
-        )
-
-    def report(self, event: AgentEvent) -> None:
-        match event:
-            case Alive():
-                self._link.alive()
-            case Said(text):
-                self._last_lines.append(text)
-                self._link.sign("agent", text)
-            case Muttered(text):
-                self._link.sign("stderr", text)
-            case ToolStarted(name, detail):
-                self._link.sign("agent", f"[{name}] {detail}".rstrip())
-            case ToolFinished(name, failed, detail):
-                self._link.sign("agent", f"[{name}] {'failed: ' if failed else ''}{detail}".rstrip())
-            case Used(usage, cost_follows):
-                self._usage = self._usage.plus(usage)
-                self._link.used(usage, cost_follows=cost_follows)
-                self._write_state()
-            case Limited(detail, until):
-                self._link.note("warning", "the provider speaks of its limit", _with_time(detail, until))
-            case Troubled(detail):
-                self._link.note("warning", "the agent reports an error", detail)
-            case TurnEnded(reason):
-                self._link.sign("agent", f"[turn] {reason}")
-            case SessionOpened(session_id):
-                self._open_session(session_id)
-            case _:
-                assert_never(event)
-
-    def _open_session(self, session_id: str) -> None:
-        self._session_id = session_id
-        self._link.post(
-            SessionStarted(
-                at=self._link.now(), issue_id=self._issue.id, run_id=self._order.run_id, session_id=session_id
-            )
-        )
+        return replace(outcome, turns=self._turns, session_id=self._listening.session_id)
 
     # -- files and hooks --------------------------------------------------------------------------------------
 
@@ -312,12 +241,3 @@ class LocalRun:
             resume="" if workspace.created else self._order.session_id,
             mcp_config=mcp_config,
         )
-
-
-def _with_time(detail: str, until: float | None) -> str:
-    if until is None:
-        return detail
-    try:
-        return f"{detail} (until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC)"
-    except (ValueError, OverflowError, OSError):
-        return detail  # the agent named a time that no calendar has

@@ -1,0 +1,103 @@
+"""What an agent's session tells its run, passed on to the engine; kept is only what the outcome needs.
+
+That is the name of the conversation, the sum of what was used, and the last lines said.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import assert_never
+
+from ..agents.port import (
+    AgentEvent,
+    Alive,
+    Limited,
+    Muttered,
+    Said,
+    SessionOpened,
+    ToolFinished,
+    ToolStarted,
+    Troubled,
+    TurnEnded,
+    Used,
+)
+from ..core.events import ProcessStarted, SessionStarted
+from ..core.model import Usage
+from ..process.identity import Identity
+from .port import RunLink, RunOrder
+
+REASON_LINES = 5
+
+
+class Listening:
+    """The `Reporter` of one run; `on_usage` is called whenever the sum has changed."""
+
+    def __init__(self, order: RunOrder, link: RunLink, on_usage: Callable[[], None]) -> None:
+        self._order = order
+        self._link = link
+        self._on_usage = on_usage
+        self.session_id = order.session_id
+        self.usage = Usage()
+        self.last_lines: deque[str] = deque(maxlen=REASON_LINES)
+
+    async def process_started(self, identity: Identity) -> None:
+        await self._link.record(
+            ProcessStarted(
+                at=self._link.now(),
+                issue_id=self._order.issue.id,
+                run_id=self._order.run_id,
+                pid=identity.pid,
+                start_ticks=identity.start_ticks,
+                boot_id=identity.boot_id,
+            )
+        )
+
+    def report(self, event: AgentEvent) -> None:
+        match event:
+            case Alive():
+                self._link.alive()
+            case Said(text):
+                self.last_lines.append(text)
+                self._link.sign("agent", text)
+            case Muttered(text):
+                self._link.sign("stderr", text)
+            case ToolStarted(name, detail):
+                self._link.sign("uses", f"{name} {detail}".rstrip())
+            case ToolFinished(name, failed, detail):
+                self._link.sign("uses", f"{name} {'failed' if failed else 'done'}: {detail}".rstrip(": "))
+            case Used(usage, cost_follows):
+                self.usage = self.usage.plus(usage)
+                self._link.used(usage, cost_follows=cost_follows)
+                self._on_usage()
+            case Limited(detail, until):
+                self._link.note("warning", "the provider speaks of its limit", _with_time(detail, until))
+            case Troubled(detail):
+                self._link.note("warning", "the agent reports an error", detail)
+            case TurnEnded(reason):
+                self._link.sign("turn", reason)
+            case SessionOpened(session_id):
+                self._open_session(session_id)
+            case _:
+                assert_never(event)
+
+    def _open_session(self, session_id: str) -> None:
+        self.session_id = session_id
+        self._link.post(
+            SessionStarted(
+                at=self._link.now(),
+                issue_id=self._order.issue.id,
+                run_id=self._order.run_id,
+                session_id=session_id,
+            )
+        )
+
+
+def _with_time(detail: str, until: float | None) -> str:
+    if until is None:
+        return detail
+    try:
+        return f"{detail} (until {datetime.fromtimestamp(until, UTC):%Y-%m-%d %H:%M:%S} UTC)"
+    except (ValueError, OverflowError, OSError):
+        return detail  # the agent named a time that no calendar has
