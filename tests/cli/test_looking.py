@@ -74,8 +74,13 @@ def test_an_unknown_issue_is_an_error(look, command):
 def test_logs_of_the_last_run_are_harmless(look):
     said = look("logs", "T-1")
     assert said.code == 0
-    texts = [line.partition(" agent: ")[2] for line in said.out.splitlines()]
-    assert texts == [r"\x1b[2Jfirst [red]line[/red]", "second", "working"]
+    texts = [line.partition("Z ")[2] for line in said.out.splitlines()]
+    assert texts == [
+        r"agent: \x1b[2Jfirst [red]line[/red]",
+        "agent: second",
+        "agent: working",
+        "turn: completed",
+    ]
     assert look("logs", "1").out == said.out, "an id is as good as an identifier"
 
 
