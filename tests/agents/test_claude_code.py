@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 
+import anyio
 import pytest
 
 from sortie.agents.claude_code import ClaudeCode
@@ -189,3 +190,33 @@ async def test_an_unread_prompt_of_megabytes_does_not_stop_the_turn(stand_in, ma
     command = stand_in("print(open(T + '/claude-ok.jsonl').read())")
     await run(command, make_order(), recorder, prompt="x" * 4_000_000)
     assert recorder.events[-1] == TurnEnded("completed")
+
+
+async def test_an_interrupted_turn_gets_the_chance_to_put_its_conversation_away(stand_in, make_order, recorder):
+    """The signal reaches the agent although a shell stands between it and us."""
+    command = stand_in(
+        "def away(*_): print(open(T + '/claude-401.jsonl').read()); sys.exit(1)\n"
+        "signal.signal(signal.SIGINT, away)\n"
+        "print('ready', flush=True)\ntime.sleep(600)"
+    )
+    session = await agent(command).open(make_order(), recorder)
+    with pytest.raises(ExceptionGroup) as caught:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.turn, "Go.", 1)
+            with anyio.fail_after(30):
+                while recorder.said != ["ready"]:
+                    await anyio.sleep(0.01)
+            await session.interrupt()
+    await session.close()
+    assert caught.group_contains(AgentError, match="401")
+    assert recorder.sessions[-1] == "9c1d4951-62ac-469e-8f97-f80be177b2f1"
+
+
+async def test_an_agent_that_ignores_the_interrupt_is_ended(stand_in, make_order, recorder):
+    command = stand_in("signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(600)")
+    session = await agent(command).open(make_order(), recorder)
+    with anyio.move_on_after(1):
+        await session.turn("Go.", 1)
+    await session.interrupt()
+    await session.close()
+    assert not os.path.exists(f"/proc/{recorder.identities[0].pid}")

@@ -107,9 +107,9 @@ class Child:
         self._stdin.close()
 
     def interrupt(self) -> None:
-        """SIGINT to the process alone, as a person at its terminal would send it."""
+        """SIGINT to its group, as Ctrl-C does: the process may be a shell around the one that counts."""
         if not self._exited.is_set():
-            signal.pidfd_send_signal(self._pidfd, signal.SIGINT)
+            os.killpg(self.pid, signal.SIGINT)
 
     def lines(self, limit: int = LINE_LIMIT) -> AsyncGenerator[bytes]:
         """Its standard output; a line over `limit` bytes is cut and marked."""
