@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sortie.agents.claude_stream import ClaudeReader
+from sortie.agents.copilot_stream import CopilotReader
 from sortie.agents.reading import Ending, TurnReader
 
 from .playing import TRANSCRIPTS, Played
 
 READERS: dict[str, Callable[[], TurnReader]] = {
     "claude": ClaudeReader,
+    "copilot": CopilotReader,
 }
 
 

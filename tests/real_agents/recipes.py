@@ -14,7 +14,7 @@ from msgspec import Struct
 class Recipe(Struct, frozen=True, kw_only=True):
     """`command` has `{program}` for the installed program. `home` are files below HOME.
 
-    `tells_reset`: the agent lets through how long the provider asks to wait. `gives_up`: it ends by itself when the
+    `tells_reset`: the agent lets through how long the provider asks to wait, which is `retry_after`. `gives_up`: it ends by itself when the
     provider keeps failing; one that does not is ended for its silence.
     """
 
@@ -25,6 +25,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     home: Mapping[str, str] = {}
     options: Mapping[str, Any] = {}
     tells_reset: bool = True
+    retry_after: int = 12
     gives_up: bool = True
 
 
@@ -40,4 +41,17 @@ def _claude_environment() -> dict[str, str]:
 
 RECIPES = {
     "claude-code": Recipe(program="claude-code", kind="claude-code", environment=_claude_environment()),
+    "copilot-cli": Recipe(
+        program="copilot",
+        kind="copilot-cli",
+        environment={
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_BASE_URL": "{model}/v1",
+            "COPILOT_PROVIDER_API_KEY": "{key}",
+            "COPILOT_MODEL": "fake-model",
+        },
+        # It tries six times, each after that wait.
+        tells_reset=False,
+        retry_after=1,
+    ),
 }

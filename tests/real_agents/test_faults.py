@@ -32,7 +32,7 @@ def test_a_refused_key_parks_the_issue_at_once(scene):
 
 
 def test_a_limit_pauses_the_provider_and_spends_no_attempt(scene):
-    scene.issue([{"http": 429, "headers": {"retry-after": "12"}}, *DONE])
+    scene.issue([{"http": 429, "headers": {"retry-after": str(scene.recipe.retry_after)}}, *DONE])
     service = scene.start()
     (paused,) = service.until(lambda: scene.project.events(ev.ProviderPaused), PATIENCE)
     settled = service.until(lambda: scene.project.events(ev.Settled, "1"), PATIENCE)[-1]
