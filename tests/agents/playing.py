@@ -22,6 +22,7 @@ class Played:
     def __init__(self, reader: TurnReader, lines: list[bytes], ending: Ending = WELL) -> None:
         self.reader = reader
         self.events: list[AgentEvent] = [event for line in lines for event in reader.read(line)]
+        self.events += [event for line in ending.stderr.splitlines() for event in reader.overhear(line)]
         self.error: AgentError | None = reader.verdict(ending)
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sortie.agents.claude_stream import ClaudeReader
 from sortie.agents.copilot_stream import CopilotReader
+from sortie.agents.opencode_stream import OpenCodeReader
 from sortie.agents.reading import Ending, TurnReader
 
 from .playing import TRANSCRIPTS, Played
@@ -13,6 +14,7 @@ from .playing import TRANSCRIPTS, Played
 READERS: dict[str, Callable[[], TurnReader]] = {
     "claude": ClaudeReader,
     "copilot": CopilotReader,
+    "opencode": OpenCodeReader,
 }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,8 +15,8 @@ from msgspec import Struct
 class Recipe(Struct, frozen=True, kw_only=True):
     """`command` has `{program}` for the installed program. `home` are files below HOME.
 
-    `tells_reset`: the agent lets through how long the provider asks to wait, which is `retry_after`. `gives_up`: it ends by itself when the
-    provider keeps failing; one that does not is ended for its silence.
+    `tells_reset`: the agent lets through how long the provider asks to wait, which is `retry_after`.
+    `gives_up`: it ends by itself when the provider keeps failing; one that does not is ended for its silence.
     """
 
     program: str
@@ -39,6 +40,27 @@ def _claude_environment() -> dict[str, str]:
     }
 
 
+OPENCODE = {
+    "$schema": "https://opencode.ai/config.json",
+    "model": "fake/fake-model",
+    "enabled_providers": ["fake"],
+    "provider": {
+        "fake": {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Fake",
+            "options": {"baseURL": "{model}/v1", "apiKey": "{key}"},
+            "models": {
+                "fake-model": {
+                    "name": "fake-model",
+                    "tool_call": True,
+                    "limit": {"context": 200_000, "output": 8_000},
+                    "cost": {"input": 2, "output": 10, "cache_read": 0.5},
+                }
+            },
+        }
+    },
+}
+
 RECIPES = {
     "claude-code": Recipe(program="claude-code", kind="claude-code", environment=_claude_environment()),
     "copilot-cli": Recipe(
@@ -52,6 +74,14 @@ RECIPES = {
         },
         # It tries six times, each after that wait.
         tells_reset=False,
+        retry_after=1,
+    ),
+    "opencode": Recipe(
+        program="opencode",
+        kind="opencode",
+        environment={"OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        home={".config/opencode/opencode.json": json.dumps(OPENCODE)},
+        # It tries six times, each after that wait.
         retry_after=1,
     ),
 }

@@ -29,10 +29,9 @@ def doctor(scene: Scene, *options: str) -> tuple[int, dict[str, dict[str, str]]]
 def test_the_doctor_probes_the_agent(scene):
     code, checks = doctor(scene, "--probe")
     agent = checks[f"agent ({scene.recipe.kind})"]
-    looked_at = {
-        name: checks[name]["verdict"] for name in ("version", "login", "tools", "exchange", "agent's tools")
-    }
+    looked_at = {name: checks[name]["verdict"] for name in ("version", "tools", "exchange", "agent's tools")}
     assert (code, agent["verdict"], set(looked_at.values())) == (0, "PASS", {"PASS"}), checks
+    assert checks["login"]["verdict"] in ("PASS", "WARN"), "some can do without"
     assert "ready" in checks["exchange"]["detail"]
     assert not scene.project.db_path.exists(), "nothing is kept of it"
     scene.nobody_left()

@@ -73,16 +73,24 @@ class Answer(Struct, frozen=True):
 
 
 async def answer_of(
-    argv: list[str], directory: Path, environment: Mapping[str, str], stdin: bytes = b""
+    argv: list[str],
+    directory: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    *,
+    cwd_fd: int | None = None,
 ) -> Answer | None:
-    """What a short command prints; None where it does not end in time. Nothing of it stays alive."""
-    cwd_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    """What a short command prints; None where it does not end in time. Nothing of it stays alive.
+
+    It runs in the directory, or in the one that is open as `cwd_fd`.
+    """
+    here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY) if cwd_fd is None else os.dup(cwd_fd)
     try:
         child = await start(
-            argv, cwd_fd=cwd_fd, env=environment, run_id=uuid.uuid4().hex, workspace=directory, separate_stderr=True
+            argv, cwd_fd=here, env=environment, run_id=uuid.uuid4().hex, workspace=directory, separate_stderr=True
         )
     finally:
-        os.close(cwd_fd)
+        os.close(here)
     spoken: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     try:
         with anyio.fail_after(_PATIENCE):

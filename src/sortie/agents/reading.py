@@ -67,6 +67,10 @@ class TurnReader(ABC):
         """A line that is no event. Programs print warnings among their JSON, so it is only text."""
         return speech(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
 
+    def overhear(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
+        """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
+        return []
+
     def verdict(self, ending: Ending) -> AgentError | None:
         """None only where the turn completed."""
         if self.failure:

@@ -135,7 +135,7 @@ class TurnwiseSession:
         with anyio.CancelScope() as patience:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(child.feed, stdin)
-                tasks.start_soon(self._overhear, child, muttered)
+                tasks.start_soon(self._overhear, child, muttered, reader, patience)
                 async for line in child.lines(LINE_LIMIT):
                     for event in reader.read(line):
                         self._reporter.report(event)
@@ -152,11 +152,16 @@ class TurnwiseSession:
         wait = self._agent.linger if reader.finished else self._agent.linger_after_failure
         return min(deadline, anyio.current_time() + wait)
 
-    async def _overhear(self, child: Child, muttered: deque[str]) -> None:
+    async def _overhear(
+        self, child: Child, muttered: deque[str], reader: TurnReader, patience: anyio.CancelScope
+    ) -> None:
         async for line in child.error_lines():
             text = line[:_STDERR_LINE].decode("utf-8", "replace")
             muttered.append(text)
             self._reporter.report(Muttered(text))
+            for event in reader.overhear(text):
+                self._reporter.report(event)
+            patience.deadline = self._deadline(reader, patience.deadline)
 
     def _note_session(self, reader: TurnReader) -> None:
         if reader.session_id and reader.session_id != self._announced:
