@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sortie.agents.claude_stream import ClaudeReader
+from sortie.agents.codex_stream import CodexReader
 from sortie.agents.copilot_stream import CopilotReader
 from sortie.agents.opencode_stream import OpenCodeReader
 from sortie.agents.reading import Ending, TurnReader
@@ -13,6 +14,7 @@ from .playing import TRANSCRIPTS, Played
 
 READERS: dict[str, Callable[[], TurnReader]] = {
     "claude": ClaudeReader,
+    "codex": CodexReader,
     "copilot": CopilotReader,
     "opencode": OpenCodeReader,
 }

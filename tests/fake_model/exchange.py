@@ -62,7 +62,11 @@ class Exchange(BaseHTTPRequestHandler):
         self._send(200, {})
 
     def do_GET(self) -> None:
-        if not self._path().endswith("/models"):
+        if self.headers.get("Upgrade"):
+            # Some clients try a websocket first, and fall back at once only for this answer.
+            self._note("bad")
+            self._send(426, wire_chat.failure(426, "there are no websockets here"))
+        elif not self._path().endswith("/models"):
             self._note("bad")
             self._send(404, wire_chat.failure(404, "there is nothing here"))
         elif not self._authorised():

@@ -63,6 +63,15 @@ OPENCODE = {
 
 RECIPES = {
     "claude-code": Recipe(program="claude-code", kind="claude-code", environment=_claude_environment()),
+    "codex": Recipe(
+        program="codex",
+        kind="codex",
+        environment={"CODEX_API_KEY": "{key}"},
+        home={".codex/config.toml": 'model = "fake-model"\nopenai_base_url = "{model}/v1"\n'},
+        # It tries five times, each after that wait, and does not tell how long that was.
+        tells_reset=False,
+        retry_after=1,
+    ),
     "copilot-cli": Recipe(
         program="copilot",
         kind="copilot-cli",

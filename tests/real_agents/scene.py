@@ -94,7 +94,7 @@ class Scene:
             "budget": {"per_issue": {"sessions": 5}},
         }
         if self.recipe.options:
-            ours[self.recipe.kind] = dict(self.recipe.options)
+            ours[self.recipe.kind] = json.loads(self._filled(json.dumps(self.recipe.options), key))
         self.project.workflow(merged(ours, settings or {}), PROMPT)
         self._put_home(key)
         given = {name: self._filled(value, key) for name, value in self.recipe.environment.items()}

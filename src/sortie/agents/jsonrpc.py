@@ -21,6 +21,7 @@ from .reading import LINE_LIMIT
 
 _STDERR_LINES = 12
 _STDERR_LINE = 2_000
+_LAST_WORDS = 1.0
 
 
 class RpcError(Exception):
@@ -111,7 +112,8 @@ class Peer:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._overhear)
             found = await self._read(wanted)
-            tasks.cancel_scope.cancel()
+            # What it complains of at its end comes by another pipe, perhaps a moment later.
+            tasks.cancel_scope.deadline = anyio.current_time() + (0 if found else _LAST_WORDS)
         if found is None:
             raise Gone
         return found

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
 import anyio
 from msgspec import Struct
@@ -81,31 +82,48 @@ class Conversation(ABC):
 
 
 class SessionwiseAgent(CliAgent[Options]):
+    """`starts_alone` where two that start at the same moment get in each other's way, in a home that they share."""
+
+    starts_alone: ClassVar[bool] = False
+
+    def __init__(self, command: str, options: Options, base: Path, read_timeout: float) -> None:
+        super().__init__(command, options, base, read_timeout)
+        self._start_up = anyio.Lock() if self.starts_alone else nullcontext()
+
     @abstractmethod
     def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> Conversation: ...
 
-    def arguments(self) -> list[str]:
+    def arguments(self, order: SessionOrder) -> list[str]:  # noqa: ARG002 - most need nothing
         """What follows the command; nothing by default."""
         return []
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> LivingSession:
-        child = await start(
-            shell_command(self.located(order), self.arguments()),
-            cwd_fd=order.workspace_fd,
-            env=self.environment(order),
-            run_id=order.run_id,
-            workspace=order.workspace,
-            separate_stderr=True,
-        )
-        session = LivingSession(child, self.conversation(order, reporter.report), reporter)
-        try:
-            await reporter.process_started(child.identity)
+        async with self._start_up:
+            child = await start(
+                shell_command(self.located(order), self.arguments(order)),
+                cwd_fd=order.workspace_fd,
+                env=self.environment(order),
+                run_id=order.run_id,
+                workspace=order.workspace,
+                separate_stderr=True,
+            )
+            async with _ended_on_failure(child):
+                await reporter.process_started(child.identity)
+                session = LivingSession(child, self.conversation(order, reporter.report), reporter)
+                await session.greet()
+        async with _ended_on_failure(child):
             await session.begin(order.resume)
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await session.close()
-            raise
         return session
+
+
+@asynccontextmanager
+async def _ended_on_failure(child: Child) -> AsyncIterator[None]:
+    try:
+        yield
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await child.end()
+        raise
 
 
 class LivingSession:
@@ -116,10 +134,13 @@ class LivingSession:
         self._peer = Peer(child, conversation, versioned=conversation.versioned)
         self._in_turn = False
 
-    async def begin(self, resume: str) -> None:
-        """Greet the agent, and resume the conversation or begin one."""
+    async def greet(self) -> None:
         async with self._understood():
             await self._conversation.greet(self._peer)
+
+    async def begin(self, resume: str) -> None:
+        """Resume the conversation, or begin one."""
+        async with self._understood():
             resumed = bool(resume) and await self._resumed(resume)
             session_id = resume if resumed else await self._conversation.fresh(self._peer)
         self._reporter.report(SessionOpened(session_id))

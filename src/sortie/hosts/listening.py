@@ -82,6 +82,10 @@ class Listening:
             case _:
                 assert_never(event)
 
+    def forget_session(self) -> None:
+        """The agent will not go on with it: the next run begins a fresh one."""
+        self._open_session("")
+
     def _open_session(self, session_id: str) -> None:
         self.session_id = session_id
         self._link.post(

@@ -66,6 +66,8 @@ class LocalRun:
                 try:
                     outcome = await self._in_workspace(background)
                 except AgentError as error:
+                    if error.kind == AgentError.SESSION:
+                        self._listening.forget_session()
                     outcome = self._failed(error, kind=error.kind, retryable=error.retry, until=error.until)
                 except (SortieError, OSError) as error:
                     outcome = self._failed(error)

@@ -72,11 +72,9 @@ def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> li
 
 
 def last_session(db: Connection, issue_id: str) -> tuple[str, str]:
-    """The last conversation about an issue: the kind of agent that led it, and its name; empty for none."""
+    """The conversation of an issue's last run: the kind of agent that led it, and its name; empty for none."""
     row = db.execute(
-        """SELECT agent_adapter, session_id FROM run_history
-           WHERE issue_id = ? AND session_id != '' ORDER BY id DESC LIMIT 1""",
-        (issue_id,),
+        "SELECT agent_adapter, session_id FROM run_history WHERE issue_id = ? ORDER BY id DESC LIMIT 1", (issue_id,)
     ).fetchone()
     return (row[0], row[1]) if row else ("", "")
 
