@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sortie.agents.claude_stream import ClaudeReader
 from sortie.agents.codex_stream import CodexReader
 from sortie.agents.copilot_stream import CopilotReader
+from sortie.agents.gemini_stream import GeminiReader
 from sortie.agents.opencode_stream import OpenCodeReader
 from sortie.agents.reading import Ending, TurnReader
 
@@ -16,6 +17,7 @@ READERS: dict[str, Callable[[], TurnReader]] = {
     "claude": ClaudeReader,
     "codex": CodexReader,
     "copilot": CopilotReader,
+    "gemini": GeminiReader,
     "opencode": OpenCodeReader,
 }
 

@@ -85,6 +85,23 @@ RECIPES = {
         tells_reset=False,
         retry_after=1,
     ),
+    "gemini": Recipe(
+        program="gemini",
+        kind="gemini",
+        environment={
+            "GOOGLE_GEMINI_BASE_URL": "{model}",
+            "GEMINI_API_KEY": "{key}",
+            # Its shell tool hides ~/.gitconfig.
+            "GIT_AUTHOR_NAME": "Agent",
+            "GIT_AUTHOR_EMAIL": "agent@example.invalid",
+            "GIT_COMMITTER_NAME": "Agent",
+            "GIT_COMMITTER_EMAIL": "agent@example.invalid",
+        },
+        # Left to itself it asks another model first which one to use, and the fake has no answer to that.
+        options={"model": "pro"},
+        # It looks for the wait in the body of the answer, and not in its header.
+        tells_reset=False,
+    ),
     "opencode": Recipe(
         program="opencode",
         kind="opencode",
