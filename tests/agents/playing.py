@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
-from sortie.agents.port import AgentEvent, Said, ToolFinished, ToolStarted, Used
+from sortie.agents.port import Said, ToolFinished, ToolStarted, Used
 from sortie.agents.reading import Ending, TurnReader
 from sortie.core.model import Usage
-from sortie.errors import AgentError
 
 WELL = Ending()
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
@@ -21,9 +21,9 @@ def recorded(name: str) -> list[bytes]:
 class Played:
     def __init__(self, reader: TurnReader, lines: list[bytes], ending: Ending = WELL) -> None:
         self.reader = reader
-        self.events: list[AgentEvent] = [event for line in lines for event in reader.read(line)]
+        self.events: list[Any] = [event for line in lines for event in reader.read(line)]
         self.events += [event for line in ending.stderr.splitlines() for event in reader.overhear(line)]
-        self.error: AgentError | None = reader.verdict(ending)
+        self.error: Any = reader.verdict(ending)
 
     @property
     def outcome(self) -> str:

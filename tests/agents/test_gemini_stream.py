@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sortie.agents.gemini_stream import GeminiReader
-from sortie.agents.port import Alive, Said, Troubled
+from sortie.agents.port import Alive, Limited, Said, Troubled
 from sortie.agents.reading import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
@@ -173,7 +173,9 @@ def test_a_missing_tool_server_fails_the_turn_that_did_without():
 def test_a_missing_tool_server_ends_the_turn_before_it_costs_anything():
     reader = GeminiReader()
     reader.overhear("MCP issues detected. Run /mcp list for status.")
-    assert (reader.decided, reader.verdict(WELL).kind) == (True, AgentError.TOOLS)
+    assert reader.decided
+    error = reader.verdict(WELL)
+    assert error and error.kind == AgentError.TOOLS
 
 
 @pytest.mark.parametrize(
@@ -188,10 +190,12 @@ def test_a_missing_tool_server_ends_the_turn_before_it_costs_anything():
 def test_a_long_wait_for_a_limit_is_left_to_us(line, seconds, decided):
     reader = GeminiReader()
     (limited,) = reader.overhear(line)
+    assert isinstance(limited, Limited) and limited.until
     assert limited.until - time.time() == pytest.approx(seconds, abs=5)
     assert reader.decided is decided
     if decided:
         error = reader.verdict(WELL)
+        assert error
         assert (error.kind, error.until) == (AgentError.RATE_LIMITED, limited.until)
 
 

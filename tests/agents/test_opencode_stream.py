@@ -81,7 +81,8 @@ def test_a_resumed_turn_counts_its_own_steps_alone():
 def test_the_cache_is_part_of_the_input_and_reasoning_of_the_output():
     """Two steps of 1000 and 1100 tokens sent, 400 and 900 of them cached, and 50 answered each."""
     played = play("cached")
-    assert played.usage == Usage(2100, 100, 1300, pytest.approx(0.00325))
+    assert (played.usage.input, played.usage.output, played.usage.cache_read) == (2100, 100, 1300)
+    assert played.usage.cost_usd == pytest.approx(0.00325)
     assert played.said == ["hmm", "Fine."]
 
 
@@ -288,6 +289,7 @@ def test_a_limit_that_lasts_is_not_waited_out_in_silence():
     reader.overhear(ATTEMPT.format("false", "Rate limit reached, try again in 20s"))
     assert not reader.decided
     (event,) = reader.overhear(ATTEMPT.format("false", "Rate limit reached, try again in 20m"))
+    assert isinstance(event, Limited) and reader.failure
     assert event.until == pytest.approx(time.time() + 1200, abs=60)
     assert (reader.failure.kind, reader.failure.until) == (AgentError.RATE_LIMITED, event.until)
     mended = play("ok", Ending(stderr=ATTEMPT.format("false", "Rate limit reached, try again in 20m")))

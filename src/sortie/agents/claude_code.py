@@ -79,8 +79,8 @@ class ClaudeCode(TurnwiseAgent[ClaudeOptions]):
                 arguments.append("--strict-mcp-config")
         return Invocation(arguments=arguments, stdin=turn.prompt.encode("utf-8", "replace"), session_id=chosen)
 
-    def reader(self, session_id: str) -> ClaudeReader:
-        return ClaudeReader(session_id)
+    def reader(self, turn: Turn) -> ClaudeReader:
+        return ClaudeReader(turn.session_id)
 
     def _flags(self) -> list[str]:
         options = self.options

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct
 
 from .. import __version__
 from ..errors import AgentError
-from ..protocol.safefiles import open_directory, read_bounded
 from ..protocol.session_files import SERVER
 from .codex_faults import fault_of
 from .codex_stream import CodexReader
 from .jsonrpc import Gone, Message, Peer, RpcError
 from .port import AgentEvent, SessionOrder, Troubled
 from .reading import decode
+from .servers import Server, offered_servers
 from .sessionwise import Conversation
 
 _REFUSED_CONFIGURATION = re.compile(
     r"error: [^\n]*(?:unknown variant|invalid |unexpected |not found|toml|config)", re.I
 )
-_FILE_LIMIT = 1024 * 1024
 _FAILED = ("failed", "cancelled")
 _UNKNOWN_METHOD = -32601
 _REFUSED_REQUEST = (-32600, -32602)
@@ -64,10 +62,6 @@ class ThreadSettings(Struct, frozen=True, kw_only=True):
     effort: str | None = None
     personality: str | None = None
     key: str = ""
-
-
-class _McpConfig(Struct, frozen=True):
-    servers: dict[str, dict[str, Any]] = field(name="mcpServers", default_factory=dict)
 
 
 class _Account(Struct, frozen=True, rename="camel"):
@@ -106,8 +100,8 @@ class CodexThread(Conversation):
         self._servers: dict[str, dict[str, Any]] = {}
 
     async def greet(self, peer: Peer) -> None:
-        if self.order.mcp_config:
-            self._servers = _servers(self.order.mcp_config, self.read_timeout)
+        servers = offered_servers(self.order)
+        self._servers = {name: _in_codex(server, self.read_timeout) for name, server in servers.items()}
         client = {"name": "sortie", "title": "Sortie", "version": __version__}
         try:
             await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
@@ -241,23 +235,12 @@ class CodexThread(Conversation):
         return told
 
 
-def _servers(config: Path, patience: float) -> dict[str, dict[str, Any]]:
-    """The servers that the session is given, in the words of config.toml. Their tools need no approval."""
-    try:
-        with open_directory(config.parent) as directory:
-            servers = msgspec.json.decode(
-                read_bounded(directory, config.name, _FILE_LIMIT), type=_McpConfig
-            ).servers
-    except (OSError, msgspec.DecodeError) as error:
-        raise AgentError(AgentError.TOOLS, f"{config} cannot be read: {error}") from error
+def _in_codex(server: Server, patience: float) -> dict[str, Any]:
+    """In the words of config.toml. Its tools need no approval: nobody is there to give one."""
     common = {"startup_timeout_sec": patience, "default_tools_approval_mode": "approve"}
-    return {name: {**_endpoint(server), **common} for name, server in servers.items()}
-
-
-def _endpoint(server: dict[str, Any]) -> dict[str, Any]:
-    if "command" not in server:
-        return {"url": server.get("url", ""), "http_headers": server.get("headers", {})}
-    return {name: server[name] for name in ("command", "args", "env", "cwd") if name in server}
+    if server.url:
+        return {"url": server.url, "http_headers": server.headers, **common}
+    return {"command": server.command, "args": server.args, "env": server.env, **common}
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

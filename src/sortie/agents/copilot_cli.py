@@ -88,10 +88,6 @@ class CopilotCli(TurnwiseAgent[CopilotOptions]):
     )
     fixed: ClassVar[dict[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
 
-    def __init__(self, command: str, options: CopilotOptions, base: Path, read_timeout: float) -> None:
-        super().__init__(command, options, base, read_timeout)
-        self._journals: dict[str, Journal] = {}
-
     def invocation(self, turn: Turn) -> Invocation:
         resumed = turn.session_id
         if resumed and not _SESSION_ID.fullmatch(resumed):
@@ -103,14 +99,12 @@ class CopilotCli(TurnwiseAgent[CopilotOptions]):
         arguments += [*self._flags(), *self._permissions(with_ours=turn.order.mcp_config is not None)]
         if turn.order.mcp_config:
             arguments += ["--additional-mcp-config", f"@{turn.order.mcp_config}"]
-        # Before the process starts, so that what earlier turns used is not counted again.
-        journal = Journal(copilot_home(self.environment(turn.order)), resumed or chosen)
-        self._journals[resumed or chosen] = journal
         return Invocation(arguments=arguments, stdin=turn.prompt.encode("utf-8", "replace"), session_id=chosen)
 
-    def reader(self, session_id: str) -> CopilotReader:
-        journal = self._journals.pop(session_id, None)
-        return CopilotReader(session_id, journal.fresh_calls if journal else list)
+    def reader(self, turn: Turn) -> CopilotReader:
+        # What its journal holds by now was used by earlier turns.
+        journal = Journal(copilot_home(self.environment(turn.order)), turn.session_id)
+        return CopilotReader(turn.session_id, journal.fresh_calls)
 
     def login(self, environment: Mapping[str, str]) -> Finding:
         if environment.get("COPILOT_PROVIDER_BASE_URL"):

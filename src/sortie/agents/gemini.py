@@ -101,8 +101,8 @@ class Gemini(TurnwiseAgent[GeminiOptions]):
             environment={"GEMINI_CLI_HOME": str(gemini_home.path_of(turn.order))},
         )
 
-    def reader(self, session_id: str) -> GeminiReader:
-        return GeminiReader(session_id)
+    def reader(self, turn: Turn) -> GeminiReader:
+        return GeminiReader(turn.session_id)
 
     def login(self, environment: Mapping[str, str]) -> Finding:
         return super().login({**environment, "HOME": str(gemini_home.users_home(environment))})

@@ -20,6 +20,7 @@ from ..errors import AgentError
 from ..protocol.safefiles import open_directory, read_bounded, write_atomic
 from ..protocol.session_files import DIRECTORY, SERVER, session_directory, write_gitignore
 from .port import SessionOrder
+from .servers import offered_entries
 
 Settings = dict[str, Any]
 
@@ -75,9 +76,9 @@ def lay_out(order: SessionOrder, forced: Settings, servers: tuple[str, ...]) -> 
 
 def _offered(order: SessionOrder) -> Settings:
     """The servers of the order: ours, and those of the workflow."""
-    if order.mcp_config is None:
-        return {}
-    servers: Settings = json.loads(order.mcp_config.read_bytes())["mcpServers"]
+    servers = offered_entries(order)
+    if SERVER not in servers:
+        return servers
     return {**servers, SERVER: {**_unexpanded(servers[SERVER]), "trust": True}}
 
 

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
-from ..errors import AgentError
-from ..protocol.safefiles import open_directory, read_bounded, write_atomic
+from ..protocol.safefiles import write_atomic
 from ..protocol.session_files import DIRECTORY, SERVER, session_directory
 from .opencode_stream import OpenCodeReader
 from .options import read_options
 from .port import AgentSettings, Finding, Reporter, SessionOrder, Troubled
 from .program import Program, answer_of, shell_command
+from .servers import Server, offered_servers
 from .turnwise import Invocation, Turn, TurnwiseAgent, TurnwiseSession
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -44,7 +43,6 @@ _TOOLS = (
     "websearch",
 )
 _CONFIG_FILE = "opencode.json"
-_MCP_CONFIG_LIMIT = 4 * 1024 * 1024
 # The kernel takes no variable of more than 128 KiB, its name included.
 _VARIABLE_LIMIT = 127 * 1024
 _SESSIONS = 10_000
@@ -62,24 +60,6 @@ class OpenCodeOptions(Struct, frozen=True, kw_only=True):
     dangerously_skip_permissions: bool = True
     allowed_tools: tuple[Text, ...] = ()
     denied_tools: tuple[Text, ...] = ()
-
-
-class _Server(Struct, frozen=True):
-    command: str = ""
-    args: list[str] = []
-    env: dict[str, str] = {}
-    url: str = ""
-    headers: dict[str, str] = {}
-
-    def in_opencode(self) -> dict[str, Any]:
-        if self.url:
-            return {"type": "remote", "url": self.url, "headers": self.headers, "enabled": True}
-        command = [self.command, *self.args]
-        return {"type": "local", "command": command, "environment": self.env, "enabled": True}
-
-
-class _Servers(Struct, frozen=True):
-    servers: dict[str, _Server] = field(name="mcpServers", default={})
 
 
 class _Listed(Struct, frozen=True):
@@ -163,8 +143,8 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
             environment={**self._configuration(turn.order), **self._permissions()},
         )
 
-    def reader(self, session_id: str) -> OpenCodeReader:
-        return OpenCodeReader(session_id)
+    def reader(self, turn: Turn) -> OpenCodeReader:
+        return OpenCodeReader(turn.session_id)
 
     def environment(self, order: SessionOrder) -> dict[str, str]:
         environment = super().environment(order)
@@ -197,8 +177,8 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
     def _configuration(self, order: SessionOrder) -> dict[str, str]:
         """The variable that brings our tools; what it says is added to the configuration files."""
         config: dict[str, Any] = {}
-        if order.mcp_config:
-            config["mcp"] = _servers(order.mcp_config)
+        if servers := offered_servers(order):
+            config["mcp"] = {name: _in_opencode(server) for name, server in servers.items()}
         if self.options.allowed_tools:
             # Comes before all permissions, where `*` must stand: of several rules that fit, the last one counts.
             config["tools"] = {"*": False}
@@ -223,14 +203,11 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
         return any(session.id == order.resume and session.directory == here for session in listed)
 
 
-def _servers(path: Path) -> dict[str, Any]:
-    try:
-        with open_directory(path.parent) as directory:
-            text = read_bounded(directory, path.name, _MCP_CONFIG_LIMIT)
-        servers = msgspec.json.decode(text, type=_Servers).servers
-    except (OSError, msgspec.DecodeError) as error:
-        raise AgentError(AgentError.TOOLS, f"The list of MCP servers cannot be read: {error}.") from error
-    return {name: server.in_opencode() for name, server in servers.items()}
+def _in_opencode(server: Server) -> dict[str, Any]:
+    if server.url:
+        return {"type": "remote", "url": server.url, "headers": server.headers, "enabled": True}
+    command = [server.command, *server.args]
+    return {"type": "local", "command": command, "environment": server.env, "enabled": True}
 
 
 def _as_is(config: bytes) -> bytes:

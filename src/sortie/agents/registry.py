@@ -9,6 +9,12 @@ from .port import Agent
 
 GROUP = "sortie.agents"
 BUILT_IN = {
+    "acp": "sortie.agents.acp:AcpAgent",
+    "claude-code": "sortie.agents.claude_code:ClaudeCode",
+    "codex": "sortie.agents.codex:Codex",
+    "copilot-cli": "sortie.agents.copilot_cli:CopilotCli",
+    "gemini": "sortie.agents.gemini:Gemini",
+    "opencode": "sortie.agents.opencode:OpenCode",
     "command": "sortie.agents.command:CommandAgent",
     "mock": "sortie.agents.mock:MockAgent",
 }

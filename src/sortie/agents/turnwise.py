@@ -13,6 +13,7 @@ from typing import ClassVar, TypeVar
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import AgentError
 from ..process.child import Child, start
@@ -62,8 +63,8 @@ class TurnwiseAgent(CliAgent[Options]):
     def invocation(self, turn: Turn) -> Invocation: ...
 
     @abstractmethod
-    def reader(self, session_id: str) -> TurnReader:
-        """A reader for one turn of this conversation; empty where its name is not known yet."""
+    def reader(self, turn: Turn) -> TurnReader:
+        """A reader for this turn, made before its process starts; it knows the name that we chose, if we did."""
 
     def prepare(self, order: SessionOrder) -> None:
         """Whatever must be in place before the first process of a session; nothing by default."""
@@ -111,7 +112,7 @@ class TurnwiseSession:
     async def _play(self, prompt: str, number: int) -> None:
         turn = Turn(order=self._order, prompt=prompt, number=number, session_id=self._session_id)
         invocation = self._agent.invocation(turn)
-        reader = self._agent.reader(self._session_id or invocation.session_id)
+        reader = self._agent.reader(replace(turn, session_id=turn.session_id or invocation.session_id))
         child = self._child = await start(
             shell_command(self._agent.located(self._order), invocation.arguments),
             cwd_fd=self._order.workspace_fd,
