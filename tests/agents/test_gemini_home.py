@@ -187,3 +187,10 @@ def test_a_pipe_that_an_agent_left_as_the_repositorys_settings_stops_nothing(set
     (workspace / ".gemini").mkdir()
     os.mkfifo(workspace / ".gemini" / "settings.json")
     settle(offered={"sortie-tools": OURS})
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "\x00\xff", '{"mcp": []}', ""])
+def test_whatever_the_repositorys_settings_hold_stops_nothing(settle, workspace, content):
+    (workspace / ".gemini").mkdir()
+    (workspace / ".gemini" / "settings.json").write_text(content)
+    settle(offered={"sortie-tools": OURS})

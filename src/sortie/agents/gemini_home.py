@@ -101,7 +101,7 @@ def _repositorys(order: SessionOrder) -> Settings:
     try:
         with open_directory(order.workspace_fd, ".gemini") as directory:
             return _parsed(read_bounded(directory, _SETTINGS, _FILE_LIMIT).decode())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
 
 
