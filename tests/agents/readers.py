@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sortie.agents.acp_stream import AcpReader
 from sortie.agents.claude_stream import ClaudeReader
 from sortie.agents.codex_stream import CodexReader
 from sortie.agents.copilot_stream import CopilotReader
@@ -14,6 +15,7 @@ from sortie.agents.reading import Ending, TurnReader
 from .playing import TRANSCRIPTS, Played
 
 READERS: dict[str, Callable[[], TurnReader]] = {
+    "acp": AcpReader,
     "claude": ClaudeReader,
     "codex": CodexReader,
     "copilot": CopilotReader,

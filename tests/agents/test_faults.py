@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.agents.faults import fault, fault_of_exit, reset_time
+from sortie.agents.faults import fault, fault_of_exit
+from sortie.agents.resets import reset_time
 from sortie.errors import AgentError
 
 NOW = 1_800_000_000.0
@@ -20,6 +23,7 @@ NOW = 1_800_000_000.0
         ("out of credit", 402, AgentError.AUTH),
         ("unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:8787/v1", None, AgentError.AUTH),
         ("Please run /login", None, AgentError.AUTH),
+        ("Incorrect API key provided: sk-x", None, AgentError.AUTH),
         ("slow down", 429, AgentError.RATE_LIMITED),
         ("exceeded retry limit, last status: 429 Too Many Requests", None, AgentError.RATE_LIMITED),
         ("You've hit your usage limit. Try again in 5 days", None, AgentError.RATE_LIMITED),
@@ -77,6 +81,25 @@ def test_every_kind_is_in_the_documented_table():
 )
 def test_the_reset_of_a_limit(text, seconds):
     assert reset_time(text, NOW) == pytest.approx(NOW + seconds)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("resets 3:33am (UTC)", "2026-11-16T03:33:00+00:00"),
+        ("resets 1am (UTC)", "2026-11-17T01:00:00+00:00"),
+        ("resets 12pm (UTC)", "2026-11-16T12:00:00+00:00"),
+        ("resets 5:30pm (America/New_York)", "2026-11-16T22:30:00+00:00"),
+        ("resets 3am (Nowhere/AtAll)", None),
+        ("resets 13:99am (UTC)", None),
+        ("try again in 60s", "2026-11-16T02:01:00+00:00"),
+        ("no word of it", None),
+    ],
+)
+def test_a_time_of_day_is_the_next_one(words, expected):
+    now = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
+    end = reset_time(words, now.timestamp())
+    assert (datetime.fromtimestamp(end, UTC).isoformat() if end else None) == expected
 
 
 @pytest.mark.parametrize("text", ["", "rate limited", "resets at 2027-99-99T99:99:99Z", "wait a while"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .network import LoopbackWorld
-from .recipes import RECIPES
+from .recipes import ONE_OF_EACH_KIND, RECIPES
 from .scene import Scene
 
 
@@ -34,6 +34,13 @@ def scene_of(tmp_path: Path, world: LoopbackWorld) -> Iterator[Callable[[str], S
         scene.close()
 
 
-@pytest.fixture(params=list(RECIPES))
+@pytest.fixture(params=sorted(ONE_OF_EACH_KIND))
 def scene(request: pytest.FixtureRequest, scene_of: Callable[[str], Scene]) -> Scene:
+    """Each kind of agent in turn."""
+    return scene_of(request.param)
+
+
+@pytest.fixture(params=list(RECIPES))
+def any_scene(request: pytest.FixtureRequest, scene_of: Callable[[str], Scene]) -> Scene:
+    """Each kind in turn, and those that can be driven in several ways in each of them."""
     return scene_of(request.param)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 
 class Recipe(Struct, frozen=True, kw_only=True):
-    """`command` has `{program}` for the installed program. `home` are files below HOME.
+    """`command` has `{program}` for the installed program. `home` are files below HOME, `passed_on` is `agent.env`.
 
     `tells_reset`: the agent lets through how long the provider asks to wait, which is `retry_after`.
     `gives_up`: it ends by itself when the provider keeps failing; one that does not is ended for its silence.
@@ -25,6 +25,9 @@ class Recipe(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     home: Mapping[str, str] = {}
     options: Mapping[str, Any] = {}
+    passed_on: tuple[str, ...] = ()
+    counts: Literal["all steps", "last step"] = "all steps"
+    resumes: bool = True
     tells_reset: bool = True
     retry_after: int = 12
     gives_up: bool = True
@@ -39,6 +42,16 @@ def _claude_environment() -> dict[str, str]:
         "CLAUDE_CODE_MAX_RETRIES": "1",
     }
 
+
+CODEX = {
+    "model": "fake-model",
+    "model_provider": "fake",
+    "features": {"plugins": False},
+    "analytics": {"enabled": False},
+    "model_providers": {
+        "fake": {"name": "fake", "base_url": "{model}/v1", "wire_api": "responses", "env_key": "OPENAI_API_KEY"}
+    },
+}
 
 OPENCODE = {
     "$schema": "https://opencode.ai/config.json",
@@ -60,6 +73,17 @@ OPENCODE = {
         }
     },
 }
+
+_GEMINI_ENVIRONMENT = {
+    "GOOGLE_GEMINI_BASE_URL": "{model}",
+    "GEMINI_API_KEY": "{key}",
+    # Its shell tool hides ~/.gitconfig.
+    "GIT_AUTHOR_NAME": "Agent",
+    "GIT_AUTHOR_EMAIL": "agent@example.invalid",
+    "GIT_COMMITTER_NAME": "Agent",
+    "GIT_COMMITTER_EMAIL": "agent@example.invalid",
+}
+_OPENCODE_HOME = {".config/opencode/opencode.json": json.dumps(OPENCODE)}
 
 RECIPES = {
     "claude-code": Recipe(program="claude-code", kind="claude-code", environment=_claude_environment()),
@@ -88,15 +112,7 @@ RECIPES = {
     "gemini": Recipe(
         program="gemini",
         kind="gemini",
-        environment={
-            "GOOGLE_GEMINI_BASE_URL": "{model}",
-            "GEMINI_API_KEY": "{key}",
-            # Its shell tool hides ~/.gitconfig.
-            "GIT_AUTHOR_NAME": "Agent",
-            "GIT_AUTHOR_EMAIL": "agent@example.invalid",
-            "GIT_COMMITTER_NAME": "Agent",
-            "GIT_COMMITTER_EMAIL": "agent@example.invalid",
-        },
+        environment=_GEMINI_ENVIRONMENT,
         # Left to itself it asks another model first which one to use, and the fake has no answer to that.
         options={"model": "pro"},
         # It looks for the wait in the body of the answer, and not in its header.
@@ -106,8 +122,40 @@ RECIPES = {
         program="opencode",
         kind="opencode",
         environment={"OPENCODE_DISABLE_MODELS_FETCH": "1"},
-        home={".config/opencode/opencode.json": json.dumps(OPENCODE)},
+        home=_OPENCODE_HOME,
         # It tries six times, each after that wait.
         retry_after=1,
     ),
+    "acp-claude": Recipe(
+        program="claude-agent-acp",
+        kind="acp",
+        environment=_claude_environment(),
+        tells_reset=False,
+        retry_after=1,
+    ),
+    "acp-codex": Recipe(
+        program="codex-acp",
+        kind="acp",
+        environment={"OPENAI_API_KEY": "{key}", "CODEX_CONFIG": json.dumps(CODEX)},
+    ),
+    "acp-opencode": Recipe(
+        program="opencode",
+        kind="acp",
+        command="{program} acp",
+        environment={"OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        home=_OPENCODE_HOME,
+        counts="last step",
+    ),
+    "acp-gemini": Recipe(
+        program="gemini",
+        kind="acp",
+        command="{program} --acp -m gemini-2.5-pro",
+        environment=_GEMINI_ENVIRONMENT,
+        passed_on=tuple(name for name in _GEMINI_ENVIRONMENT if name.startswith("GIT_")),
+        # Over this protocol it loses a conversation that is loaded in the minute in which it began.
+        resumes=False,
+    ),
 }
+
+# The first of each kind. What goes wrong goes wrong in the same way for the others.
+ONE_OF_EACH_KIND = tuple({recipe.kind: name for name, recipe in reversed(RECIPES.items())}.values())

@@ -89,6 +89,7 @@ class Scene:
                 "command": self.recipe.command.format(program=self.program),
                 "turn_timeout_ms": 120_000,
                 "stall_timeout_ms": 120_000,
+                "env": ["DIARY", *self.recipe.passed_on],
             },
             "hooks": {"after_create": f"git clone --quiet {self._origin} ."},
             "budget": {"per_issue": {"sessions": 5}},

@@ -16,9 +16,10 @@ from msgspec import Struct, field
 from ..core.model import Usage
 from ..errors import AgentError
 from ..protocol.session_files import SERVER
-from .faults import fault, reset_time
+from .faults import fault
 from .port import AgentEvent, Limited, ToolFinished, ToolStarted, Troubled
 from .reading import Ending, TurnReader, brief, decode, speech
+from .resets import reset_time
 
 _WORTH_WAITING = 60.0
 

@@ -16,9 +16,10 @@ from msgspec import Struct
 from ..errors import AgentError
 from ..protocol.session_files import SERVER
 from .copilot_journal import ModelCall
-from .faults import fault, reset_time
+from .faults import fault
 from .port import AgentEvent, Limited, ToolFinished, ToolStarted, Troubled
 from .reading import Ending, TurnReader, brief, decode, speech
+from .resets import reset_time
 
 # The journal is looked into where a call has just been recorded, or will never be.
 _LOOKS = frozenset(("assistant.turn_start", "tool.execution_complete", "assistant.idle", "abort", "result"))

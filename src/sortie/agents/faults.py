@@ -22,10 +22,9 @@ from __future__ import annotations
 
 import re
 import signal as signals
-import time
-from datetime import UTC, datetime
 
 from ..errors import AgentError
+from .resets import reset_time
 
 _DETAIL = 600
 
@@ -39,7 +38,8 @@ _LIMIT = re.compile(
 )
 _LOGIN = re.compile(
     r"unauthori[sz]ed|unauthenticated|authentication[_ ](?:failed|error|required)|invalid (?:x-)?api[- ]?key|"
-    r"api key not valid|not logged in|please (?:run /)?log ?in|no auth(?:entication)? (?:credentials|information)",
+    r"api key not valid|incorrect api key|not logged in|please (?:run /)?log ?in|"
+    r"no auth(?:entication)? (?:credentials|information)",
     re.I,
 )
 _OVERLOAD = re.compile(
@@ -47,14 +47,6 @@ _OVERLOAD = re.compile(
     r"stream disconnected|socket hang up|ECONNRE|fetch failed|timed? ?out",
     re.I,
 )
-_EPOCH = re.compile(r"\|(\d{10,13})\b")
-_AFTER = re.compile(
-    r"(?:retry|try again|resets?|available)\s*(?:-?after|in)\s*:?\s*((?:\d+(?:\.\d+)?\s*[a-z]*[\s,]*(?:and )?)+)",
-    re.I,
-)
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|d|h|m(?!s)|s)?", re.I)
-_AT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)")
-_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def fault(message: str, *, status: int | None = None, until: float | None = None) -> AgentError:
@@ -70,25 +62,6 @@ def fault(message: str, *, status: int | None = None, until: float | None = None
     if (code is not None and code >= 500) or (code in (None, 408) and _OVERLOAD.search(text)):
         return AgentError(AgentError.PROVIDER, text)
     return AgentError(AgentError.TURN_FAILED, text)
-
-
-def reset_time(text: str, now: float | None = None) -> float | None:
-    """When a limit ends, if the text tells: `…|1767225600`, `try again in 5m 3s`, `resets at 2026-11-16T05:00Z`."""
-    now = time.time() if now is None else now
-    if found := _EPOCH.search(text):
-        stamp = float(found[1])
-        return stamp / 1000 if stamp > 1e11 else stamp
-    if found := _AFTER.search(text):
-        return now + sum(
-            float(number) * _SECONDS[(unit or "s").lower()] for number, unit in _PART.findall(found[1])
-        )
-    if found := _AT.search(text):
-        try:
-            moment = datetime.fromisoformat(found[1])
-        except ValueError:
-            return None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return None
 
 
 def fault_of_exit(code: int | None, signal: int | None, stderr: str) -> AgentError:

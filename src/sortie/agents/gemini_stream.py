@@ -18,9 +18,10 @@ from msgspec import Struct
 from ..core.model import Usage
 from ..errors import AgentError
 from ..protocol.session_files import SERVER
-from .faults import fault, reset_time
+from .faults import fault
 from .port import AgentEvent, Limited, Said, ToolFinished, ToolStarted, Troubled
 from .reading import Ending, TurnReader, brief, decode, speech
+from .resets import reset_time
 
 _API_ERROR = re.compile(r"\[API Error: (.*)\]", re.S)
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 429, 499, 500, 502, 503, 504, 529)}

@@ -31,6 +31,7 @@ class SessionOrder(Struct, frozen=True, kw_only=True):
     `workspace_fd` is an open descriptor of the verified workspace directory; processes start there through it, so
     that a directory swapped in under the same name cannot become their working directory. `mcp_config` leads to our
     tools; it is None where they cannot be offered, and in the environment as SORTIE_MCP_CONFIG where they are.
+    `resume` is the conversation to go on with, `resume_cost` what it has cost so far, in US dollars.
     """
 
     run_id: str
@@ -41,6 +42,7 @@ class SessionOrder(Struct, frozen=True, kw_only=True):
     workspace_fd: int
     environment: Mapping[str, str]
     resume: str = ""
+    resume_cost: float = 0.0
     mcp_config: Path | None = None
 
 

@@ -92,6 +92,7 @@ class ActiveRun:
             error = f"the issue is in {self.issue.state} now, which is not active"
             return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
         await self._announce()
+        session_id, session_cost = await self._conversation()
         order = RunOrder(
             store_id=self._services.ledger.store.store_id,
             run_id=self.claim.run_id,
@@ -99,7 +100,8 @@ class ActiveRun:
             issue=self.issue,
             workflow=self._workflow,
             agent=self._agent,
-            session_id=await self._conversation(),
+            session_id=session_id,
+            session_cost=session_cost,
             tool_log=self._tool_log.path,
             broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),
         )
@@ -109,12 +111,12 @@ class ActiveRun:
             self._execution.stop()
         return await self._execution.execute()
 
-    async def _conversation(self) -> str:
-        """The one to resume: that of the issue's last run, also after a hand-over, if this kind of agent led it."""
-        kind, session_id = await self._services.ledger.store.read(partial(last_session, issue_id=self.issue.id))
-        if kind != self._workflow.config.agent.kind:
-            return ""
-        return self.session_id or session_id
+    async def _conversation(self) -> tuple[str, float]:
+        """The one to resume, and its cost: that of the issue's last run, if the same kind of agent led it."""
+        last = await self._services.ledger.store.read(partial(last_session, issue_id=self.issue.id))
+        if last is None or last.agent != self._workflow.config.agent.kind:
+            return "", 0.0
+        return self.session_id or last.session_id, last.cost_usd
 
     async def _announce(self) -> None:
         """Tell the tracker that work begins; its failure delays nothing."""

@@ -241,5 +241,6 @@ class LocalRun:
             environment=environment,
             # A conversation about files that are gone is worth nothing.
             resume="" if workspace.created else self._order.session_id,
+            resume_cost=self._order.session_cost,
             mcp_config=mcp_config,
         )

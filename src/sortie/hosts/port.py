@@ -28,6 +28,7 @@ class RunOrder(Struct, frozen=True, kw_only=True):
     workflow: Workflow
     agent: Agent
     session_id: str = ""
+    session_cost: float = 0.0
     tool_log: Path
     broker_socket: Path
 

@@ -47,6 +47,14 @@ class LoggedEvent(Struct, frozen=True):
     event: ev.AnyEvent
 
 
+class LastSession(Struct, frozen=True):
+    """`agent` is the kind that led it; `session_id` is empty where it had no name."""
+
+    agent: str
+    session_id: str
+    cost_usd: float
+
+
 class Totals(Struct, frozen=True, kw_only=True):
     """All finished runs together; `runs` counts them by status."""
 
@@ -71,12 +79,16 @@ def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> li
     return [_history_row(dict(zip(names, row, strict=True))) for row in found]
 
 
-def last_session(db: Connection, issue_id: str) -> tuple[str, str]:
-    """The conversation of an issue's last run: the kind of agent that led it, and its name; empty for none."""
+def last_session(db: Connection, issue_id: str) -> LastSession | None:
+    """The conversation of an issue's last run, with what it has cost over all its runs."""
     row = db.execute(
-        "SELECT agent_adapter, session_id FROM run_history WHERE issue_id = ? ORDER BY id DESC LIMIT 1", (issue_id,)
+        """SELECT agent_adapter, session_id,
+                  (SELECT sum(cost_usd) FROM run_history AS one
+                   WHERE one.issue_id = last.issue_id AND one.session_id = last.session_id)
+           FROM run_history AS last WHERE issue_id = ? ORDER BY id DESC LIMIT 1""",
+        (issue_id,),
     ).fetchone()
-    return (row[0], row[1]) if row else ("", "")
+    return LastSession(*row) if row else None
 
 
 def events(
