@@ -55,10 +55,15 @@ def run(command: str, arguments: list[str]) -> int:
         become("sortie", *arguments)
     os.chdir(ROOT)
     if command == "test":
-        become("python", "-m", "pytest", *(arguments or ["-n", "auto"]))
+        become("python", "-m", "pytest", *(arguments or ["-n", str(workers())]))
     if command == "bench":
         become("python", "-m", "bench", *arguments)
     return lint()
+
+
+def workers() -> int:
+    """One more than there are cores: tests with real agents mostly wait for them."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def check_python() -> None:

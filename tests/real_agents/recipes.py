@@ -16,7 +16,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     """`command` has `{program}` for the installed program. `home` are files below HOME, `passed_on` is `agent.env`.
 
     `tells_reset`: the agent lets through how long the provider asks to wait, which is `retry_after`.
-    `gives_up`: it ends by itself when the provider keeps failing; one that does not is ended for its silence.
+    `starts_within`: seconds in which its first request has come, on a busy machine too.
     """
 
     program: str
@@ -30,7 +30,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
     resumes: bool = True
     tells_reset: bool = True
     retry_after: int = 12
-    gives_up: bool = True
+    starts_within: int = 12
 
 
 def _claude_environment() -> dict[str, str]:
@@ -125,6 +125,7 @@ RECIPES = {
         home=_OPENCODE_HOME,
         # It tries six times, each after that wait.
         retry_after=1,
+        starts_within=25,
     ),
     "acp-claude": Recipe(
         program="claude-agent-acp",

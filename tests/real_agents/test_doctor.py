@@ -37,7 +37,8 @@ def test_the_doctor_probes_the_agent(scene):
     scene.nobody_left()
 
 
-def test_the_doctor_tells_a_refused_key(scene):
+def test_the_doctor_tells_a_refused_key(scene_of):
+    scene = scene_of("claude-code")
     scene.workflow(key="sk-wrong-0123456789")
     code, checks = doctor(scene, "--probe")
     assert code == 1

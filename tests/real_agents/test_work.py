@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sortie.store import reading
 from tests import npm
 
@@ -9,19 +11,21 @@ from .scene import REVIEW
 
 pytestmark = npm.TIME_TO_INSTALL
 
-WORK = [
+USAGE = {"usage": {"input": 1000, "output": 50}}
+WORK: list[dict[str, Any]] = [
     {"shell": "echo repaired >> README.md && git commit --quiet -am Repair"},
     {"mcp": "tracker_api", "args": {"operation": "fetch_issue", "issue_id": "1"}},
     {"mcp": "sortie_status", "args": {}},
     {"shell": REVIEW},
     {"text": "The repair is ready."},
 ]
+REWORK: list[dict[str, Any]] = [{"shell": "echo again >> README.md"}, {"shell": REVIEW}, {"text": "Reworked."}]
 
 
 def test_works_an_issue_hands_it_off_and_goes_on_with_the_conversation(any_scene):
     """A2O-08, EXT-03: own shell, our tools over MCP, status file, hand-over; then rework in the same session."""
     scene = any_scene
-    scene.issue(WORK)
+    scene.issue([{**step, **USAGE} for step in WORK])
     assert scene.run() == 0, scene.project.output()
 
     project = scene.project
@@ -37,7 +41,7 @@ def test_works_an_issue_hands_it_off_and_goes_on_with_the_conversation(any_scene
     assert all(request["authorised"] for request in scene.model.requests())
     scene.nobody_left()
 
-    scene.return_for_rework([{"shell": "echo again >> README.md"}, {"shell": REVIEW}, {"text": "Reworked."}])
+    scene.return_for_rework([{**step, **USAGE} for step in REWORK])
     assert scene.run() == 0, scene.project.output()
     assert project.state("1") == "In Review"
     first, second = project.runs("1")
@@ -47,15 +51,7 @@ def test_works_an_issue_hands_it_off_and_goes_on_with_the_conversation(any_scene
         assert scene.model.steps()[-1]["prompts"] == 2, "the model was shown the first prompt again: a real resume"
     scene.nobody_left()
 
-
-def test_tokens_are_those_of_the_run(any_scene):
-    """Three answers of 1,000 tokens in and 50 out, then two: whatever the agent's own counters mean."""
-    scene = any_scene
-    script = [{"shell": "true"}, {"shell": REVIEW}, {"text": "Done."}]
-    usage = {"input": 1000, "output": 50}
-    scene.issue([{**step, "usage": usage} for step in script])
-    assert scene.run() == 0, scene.project.output()
-    scene.return_for_rework([{**step, "usage": usage} for step in script[1:]])
-    assert scene.run() == 0, scene.project.output()
-    expected = [(3000, 150), (2000, 100)] if scene.recipe.counts == "all steps" else [(1000, 50), (1000, 50)]
-    assert [(run.tokens.input, run.tokens.output) for run in scene.project.runs("1")] == expected
+    # Each answer was 1,000 tokens in and 50 out, whatever the agent's own counters mean.
+    answers = (len(WORK), len(REWORK)) if scene.recipe.counts == "all steps" else (1, 1)
+    used = [(run.tokens.input, run.tokens.output) for run in project.runs("1")]
+    assert used == [(1000 * count, 50 * count) for count in answers]

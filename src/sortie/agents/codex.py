@@ -62,8 +62,6 @@ class Codex(SessionwiseAgent[CodexOptions]):
         "NO_PROXY",
     )
     fixed: ClassVar[dict[str, str]] = {"NO_COLOR": "1"}
-    # Its database is made by the first that starts, and a second one finds it half made.
-    starts_alone = True
 
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:

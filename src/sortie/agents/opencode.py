@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Meta, Struct
 
 from ..protocol.safefiles import write_atomic
 from ..protocol.session_files import DIRECTORY, SERVER, session_directory
+from .first_alone import FirstAlone
 from .opencode_stream import OpenCodeReader
 from .options import read_options
 from .port import AgentSettings, Finding, Reporter, SessionOrder, Troubled
@@ -126,8 +128,17 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
         said = "there is neither a key nor a login: what opencode.json says is used, or a free model of its makers."
         return Finding("WARN", "login", said, found.fix)
 
+    def __init__(self, command: str, options: OpenCodeOptions, base: Path, read_timeout: float) -> None:
+        super().__init__(command, options, base, read_timeout)
+        self._first = FirstAlone()
+        self._used = False
+
     async def open(self, order: SessionOrder, reporter: Reporter) -> TurnwiseSession:
-        if order.resume and not await self._begun_here(order):
+        async with self._first.gate():
+            # Any command brings its database up to date; turns would do that too, several at once.
+            here = await self._begun_here(order) if order.resume or not self._used else False
+            self._used = True
+        if order.resume and not here:
             said = f"OpenCode has no conversation {order.resume} in this workspace. A fresh conversation begins."
             reporter.report(Troubled(said))
             order = msgspec.structs.replace(order, resume="")

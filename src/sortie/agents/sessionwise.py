@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from msgspec import Struct
@@ -19,6 +19,7 @@ from ..errors import AgentError
 from ..process.child import Child, start
 from .cli import CliAgent
 from .faults import fault_of_exit
+from .first_alone import FirstAlone
 from .jsonrpc import Gone, Message, Peer, RpcError
 from .port import AgentEvent, Alive, Muttered, Reporter, SessionOpened, SessionOrder, Troubled, TurnEnded
 from .program import shell_command
@@ -82,13 +83,9 @@ class Conversation(ABC):
 
 
 class SessionwiseAgent(CliAgent[Options]):
-    """`starts_alone` where two that start at the same moment get in each other's way, in a home that they share."""
-
-    starts_alone: ClassVar[bool] = False
-
     def __init__(self, command: str, options: Options, base: Path, read_timeout: float) -> None:
         super().__init__(command, options, base, read_timeout)
-        self._start_up = anyio.Lock() if self.starts_alone else nullcontext()
+        self._first = FirstAlone()
 
     @abstractmethod
     def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> Conversation: ...
@@ -98,7 +95,7 @@ class SessionwiseAgent(CliAgent[Options]):
         return []
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> LivingSession:
-        async with self._start_up:
+        async with self._first.gate():
             child = await start(
                 shell_command(self.located(order), self.arguments(order)),
                 cwd_fd=order.workspace_fd,
