@@ -82,3 +82,20 @@ def test_agents_do_not_get_the_trackers_key(project):
     project.add("1", 'env > "$SORTIE_WORKFLOW_DIR/environment"')
     project.run(TRACKER_KEY=KEY, SORTIE_TRACKER_API_KEY=KEY)
     assert KEY not in (project.root / "environment").read_text()
+
+
+def test_a_key_that_a_coding_agent_is_given_by_default_is_hidden_too(project):
+    """It needs no mention in the workflow to be passed on, and none to be kept out of the logs."""
+    script = """
+echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"I have '"$ANTHROPIC_API_KEY"'"}]}}'
+echo "complaint about $ANTHROPIC_API_KEY" >&2
+echo '{"type":"result","subtype":"success","is_error":true,"result":"refused: '"$ANTHROPIC_API_KEY"'"}'
+"""
+    project.add("1", script)
+    project.workflow({"agent": {"kind": "claude-code", "command": f"sh {project.root}/agents/1.sh"}})
+    project.environment["ANTHROPIC_API_KEY"] = KEY
+    project.run()
+    assert project.only_run("1").error == "refused: [redacted]"
+    assert "I have [redacted]" in project.run_log()
+    assert "complaint about [redacted]" in project.run_log()
+    assert places_with(project, KEY) == []

@@ -7,13 +7,13 @@ from typing import Any
 from sortie.store import reading
 from tests import npm
 
-from .scene import REVIEW
+from .scene import KEY, REVIEW
 
 pytestmark = npm.TIME_TO_INSTALL
 
 USAGE = {"usage": {"input": 1000, "output": 50}}
 WORK: list[dict[str, Any]] = [
-    {"shell": "echo repaired >> README.md && git commit --quiet -am Repair"},
+    {"shell": "printenv | grep sk-fake; echo repaired >> README.md && git commit --quiet -am Repair"},
     {"mcp": "tracker_api", "args": {"operation": "fetch_issue", "issue_id": "1"}},
     {"mcp": "sortie_status", "args": {}},
     {"shell": REVIEW},
@@ -38,6 +38,7 @@ def test_works_an_issue_hands_it_off_and_goes_on_with_the_conversation(any_scene
     with project.store() as db:
         called = reading.tool_calls(db)
     assert called == {"tracker_api": {"success": 1}, "sortie_status": {"success": 1}}
+    assert KEY not in project.run_log() + project.output(), "the agent was made to print its key"
     assert all(request["authorised"] for request in scene.model.requests())
     scene.nobody_left()
 

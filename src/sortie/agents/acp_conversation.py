@@ -6,11 +6,11 @@ The agent reads and writes files and runs commands itself: we offer neither, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 
 from .. import __version__
 from ..errors import AgentError
@@ -28,6 +28,7 @@ from .acp_messages import (
 from .acp_servers import servers_for
 from .acp_stream import AcpReader, Running
 from .jsonrpc import Message, Peer, RpcError
+from .options import Text
 from .port import AgentEvent, SessionOrder, Troubled
 from .reading import ALIVE, Ending, decode
 from .sessionwise import Conversation
@@ -40,7 +41,6 @@ _WRONG_PARAMETERS = -32602
 _FAREWELL = 3.0
 _ROUND_TRIPS = 1_000
 
-Text = Annotated[str, Meta(min_length=1)]
 S = TypeVar("S", bound=Struct)
 
 

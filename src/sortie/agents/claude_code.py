@@ -8,10 +8,9 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from .claude_stream import ClaudeReader
+from .options import Text
 from .program import Program
 from .turnwise import Invocation, Turn, TurnwiseAgent
-
-Text = Annotated[str, Meta(min_length=1)]
 
 
 class ClaudeOptions(Struct, frozen=True, kw_only=True):

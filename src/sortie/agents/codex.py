@@ -10,17 +10,16 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from .codex_thread import CodexThread, SandboxPolicy, ThreadSettings
+from .options import Text
 from .port import AgentEvent, AgentSettings, Finding, SessionOrder
 from .program import Program
 from .sessionwise import SessionwiseAgent
-
-Text = Annotated[str, Meta(min_length=1)]
 
 # Without this Codex would write a key that we log in with to its own file.
 _IN_MEMORY = 'cli_auth_credentials_store="ephemeral"'

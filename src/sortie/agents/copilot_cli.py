@@ -20,11 +20,10 @@ from ..protocol.safefiles import open_directory, read_bounded
 from ..protocol.session_files import SERVER
 from .copilot_journal import Journal, copilot_home
 from .copilot_stream import CopilotReader
+from .options import Text
 from .port import Finding
 from .program import Program
 from .turnwise import Invocation, Turn, TurnwiseAgent
-
-Text = Annotated[str, Meta(min_length=1)]
 
 _SESSION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
 _TOKENS = ("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN")

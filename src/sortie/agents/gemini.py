@@ -10,11 +10,10 @@ from msgspec import Meta, Struct
 from ..errors import AgentError
 from . import gemini_home
 from .gemini_stream import GeminiReader
+from .options import Text
 from .port import Finding, SessionOrder
 from .program import Program
 from .turnwise import Invocation, Turn, TurnwiseAgent
-
-Text = Annotated[str, Meta(min_length=1)]
 
 
 class GeminiOptions(Struct, frozen=True, kw_only=True):

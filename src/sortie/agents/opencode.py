@@ -9,22 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from ..protocol.safefiles import write_atomic
 from ..protocol.session_files import DIRECTORY, SERVER, session_directory
 from .first_alone import FirstAlone
 from .opencode_stream import OpenCodeReader
-from .options import read_options
+from .options import Text, read_options
 from .port import AgentSettings, Finding, Reporter, SessionOrder, Troubled
 from .program import Program, answer_of, shell_command
 from .servers import Server, offered_servers
 from .turnwise import Invocation, Turn, TurnwiseAgent, TurnwiseSession
-
-Text = Annotated[str, Meta(min_length=1)]
 
 # What OpenCode can be permitted; whatever else it knows are the tools of MCP servers, named server_tool.
 _TOOLS = (

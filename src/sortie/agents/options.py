@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 Model = TypeVar("Model", bound=Struct)
+
+# Left out, an option has its default; written down, it says something.
+Text = Annotated[str, Meta(min_length=1)]
 
 Problems = list[tuple[str, str]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..agents import registry as agents
 from ..agents.port import Agent, AgentSettings
 from ..errors import ConfigurationError
@@ -10,6 +12,7 @@ from ..tools.local import tracker_settings
 from ..trackers import registry as trackers
 from ..trackers.port import Tracker
 from ..workflow.config import Config
+from ..workflow.environment import secret_values
 from .guard import GuardedTracker
 
 
@@ -46,6 +49,11 @@ def problems(config: Config) -> list[tuple[str, str]]:
     except ConfigurationError as error:
         found.append((f"{config.agent.kind}.mcp_config", str(error)))
     return found
+
+
+def secrets(config: Config, environ: Mapping[str, str]) -> set[str]:
+    """Every value that must not be shown: the workflow's own, and the keys that its agent is given."""
+    return {*config.secrets, *secret_values(environ, agents.load(config.agent.kind).variables)}
 
 
 def build_tracker(config: Config) -> Tracker:

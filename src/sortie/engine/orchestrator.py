@@ -58,6 +58,7 @@ class Orchestrator:
         clock: Clock | None = None,
         host: Host | None = None,
     ) -> None:
+        self._environ = environ
         self._keeper = WorkflowKeeper(workflow, environ, env_file)
         self._listeners = list(listeners)
         self._on_trouble = on_trouble
@@ -108,7 +109,7 @@ class Orchestrator:
             workflow=workflow,
             tracker=adapters.build_tracker(workflow.config),
             agent=adapters.build_agent(workflow.config),
-            redactor=Redactor(workflow.config.secrets),
+            redactor=Redactor(adapters.secrets(workflow.config, self._environ)),
         )
 
     async def _work(self, services: Services, loaded: Loaded, *, until_idle: bool) -> None:

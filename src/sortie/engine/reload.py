@@ -34,6 +34,7 @@ class WorkflowKeeper:
     """Building it loads the file for the first time: whatever is wrong then is the caller's to show."""
 
     def __init__(self, path: Path, environ: Mapping[str, str], env_file: Path | None) -> None:
+        self._environ = environ
         self._reloader = Reloader(
             path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems
         )
@@ -54,7 +55,8 @@ class WorkflowKeeper:
     def _take_over(self, services: Services, reload: Changed) -> None:
         old, new = services.workflow.config, reload.workflow.config
         services.workflow = reload.workflow
-        services.redactor = Redactor((*old.secrets, *new.secrets))
+        secrets = adapters.secrets(old, self._environ) | adapters.secrets(new, self._environ)
+        services.redactor = Redactor(secrets)
         services.agent = adapters.build_agent(new)
         if tracker_settings(old) != tracker_settings(new):
             services.tracker = adapters.build_tracker(new)

@@ -17,7 +17,8 @@ PREFIX = "SORTIE_"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _REFERENCE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-_SECRET_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)", re.IGNORECASE)
+# A number of tokens is no secret, unlike a token.
+_SECRET_NAME = re.compile(r"(API_?KEY|TOKEN(?!S)|SECRET|PASSWORD|PASSWD|CREDENTIAL)", re.IGNORECASE)
 
 
 class Variables(Struct, frozen=True):
@@ -112,12 +113,17 @@ def at_home(text: str, variables: Mapping[str, str]) -> Path:
     return Path(text)
 
 
+def secret_values(variables: Mapping[str, str], names: Iterable[str]) -> set[str]:
+    """The values of those variables that are named like a secret."""
+    return {variables[name] for name in names if name in variables and _SECRET_NAME.search(name)}
+
+
 def secrets_of(
     variables: Mapping[str, str], passed: Iterable[str], options: Mapping[str, Any], api_key: str
 ) -> tuple[str, ...]:
     """Every value that must not be shown: the tracker's key, and what is named like a secret."""
     names = {name for name in variables if name.startswith(PREFIX)} | set(passed)
-    found = {variables[name] for name in names if name in variables and _SECRET_NAME.search(name)}
+    found = secret_values(variables, names)
     found.update(_secret_options(options))
     return tuple(sorted({secret for secret in (*found, api_key) if secret}))
 
