@@ -70,13 +70,13 @@ def fault_of_exit(code: int | None, signal: int | None, stderr: str) -> AgentErr
     if code == 127:
         return AgentError(
             AgentError.NOT_FOUND,
-            f"The program was not found (exit code 127): {tail}",
+            f"The program was not found (exit code 127): {tail.rstrip('.')}.",
             fix="Install it, or correct agent.command.",
         )
     if code == 126:
         return AgentError(
             AgentError.NOT_EXECUTABLE,
-            f"The program cannot be executed (exit code 126): {tail}",
+            f"The program cannot be executed (exit code 126): {tail.rstrip('.')}.",
             fix="Make it executable: chmod +x.",
         )
     if signal is None and code is not None and code in _SHELL_SIGNALS:
