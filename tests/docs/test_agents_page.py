@@ -12,6 +12,7 @@ import pytest
 
 from sortie.agents import faults, registry
 from sortie.agents.cli import CliAgent
+from sortie.engine.reload import check_workflow
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "agents.md").read_text()
@@ -58,3 +59,11 @@ def test_the_table_of_outcomes_is_that_of_the_code():
     assert len(in_code) > 10
     on_page = rows(PAGE)
     assert all(row in on_page for row in in_code)
+
+
+def test_the_minimal_workflow_is_valid(agent, tmp_path):
+    (shown,) = re.findall(r"```yaml\n(tracker:.*?)```", section(agent.kind), re.S)
+    path = tmp_path / "WORKFLOW.md"
+    path.write_text(f"---\n{shown}---\nWork on {{{{ issue.identifier }}}}.\n")
+    problems = [str(problem) for problem in check_workflow(path, {}, None) if problem.severity == "error"]
+    assert problems == []
