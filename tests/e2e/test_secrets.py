@@ -92,10 +92,16 @@ echo "complaint about $ANTHROPIC_API_KEY" >&2
 echo '{"type":"result","subtype":"success","is_error":true,"result":"refused: '"$ANTHROPIC_API_KEY"'"}'
 """
     project.add("1", script)
-    project.workflow({"agent": {"kind": "claude-code", "command": f"sh {project.root}/agents/1.sh"}})
+    project.workflow(
+        {
+            "agent": {"kind": "claude-code", "command": f"sh {project.root}/agents/1.sh"},
+            "hooks": {"before_run": 'echo "${ANTHROPIC_API_KEY-the hook has none}"'},
+        }
+    )
     project.environment["ANTHROPIC_API_KEY"] = KEY
     project.run()
     assert project.only_run("1").error == "refused: [redacted]"
+    assert "before_run: the hook has none" in project.run_log()
     assert "I have [redacted]" in project.run_log()
     assert "complaint about [redacted]" in project.run_log()
     assert places_with(project, KEY) == []

@@ -216,10 +216,11 @@ class LocalRun:
             except (SortieError, OSError) as error:
                 self._link.note("warning", "after_run failed", str(error))
 
-    def _environment(self, workspace: Workspace) -> dict[str, str]:
+    def _environment(self, workspace: Workspace, *names: str) -> dict[str, str]:
+        """Of a hook; that of the agent with the names of its keys too."""
         return run_environment(
             self._environ,
-            extra_names=(*self._order.agent.variables, *self._config.agent.env),
+            extra_names=(*names, *self._config.agent.env),
             store_id=self._order.store_id,
             run_id=self._order.run_id,
             issue=self._issue,
@@ -228,7 +229,7 @@ class LocalRun:
         )
 
     def _session_order(self, workspace: Workspace, mcp_config: Path | None) -> SessionOrder:
-        environment = self._environment(workspace)
+        environment = self._environment(workspace, *self._order.agent.variables)
         if mcp_config:
             environment["SORTIE_MCP_CONFIG"] = str(mcp_config)
         return SessionOrder(
