@@ -55,7 +55,7 @@ def run(command: str, arguments: list[str]) -> int:
         become("sortie", *arguments)
     os.chdir(ROOT)
     if command == "test":
-        become("python", "-m", "pytest", *(arguments or ["-n", str(workers())]))
+        become("python", "-m", "pytest", *(arguments or ["-n", str(workers()), "--dist", "worksteal"]))
     if command == "bench":
         become("python", "-m", "bench", *arguments)
     return lint()
