@@ -76,7 +76,7 @@ def streaming(root: Path) -> list[Row]:
     end(service)
     events = AGENTS * ROUNDS * len(talk) * REPEATS
     per_thousand = cpu / events * 1000
-    bare = median_seconds(lambda: [json.loads(line) for line in talk * (1000 // len(talk))], 5)
+    bare = median_seconds(lambda: [json.loads(line) for line in talk * (1000 // len(talk))], 50)
     print(f"{events} events in {seconds:.1f} s ", end="", file=sys.stderr)
     return [
         Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,6 +57,12 @@ def last_words(path: Path, source: str, count: int) -> str:
     return "\n".join(said[-count:])
 
 
+@lru_cache(maxsize=4)
+def _stamp(second: int) -> str:
+    """Agents say many lines in a second; the calendar is asked once for it."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 class RunLog:
     """Appends lines and keeps the newest 8 to 16 MiB in two files. `problem` says that the disk refused some."""
 
@@ -66,9 +73,8 @@ class RunLog:
         self.problem = ""
 
     def write(self, now: float, source: str, text: str) -> None:
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         line = text.replace("\r", "\\r")
-        data = f"{stamp} {source}: {line}\n".encode("utf-8", "replace")
+        data = f"{_stamp(int(now))} {source}: {line}\n".encode("utf-8", "replace")
         try:
             self._append(data)
         except OSError as error:
