@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from sortie.core import events as ev
+
 from .processes import peak_memory_mb, wait_for
 from .shell import BLOCKED, FOR_EVER, says
 
@@ -175,3 +177,16 @@ def test_an_agent_does_not_see_the_environment_of_the_service(project):
     assert "SORTIE_ISSUE_IDENTIFIER=T-1" in seen
     assert f"DIARY={project.diary_path}" in seen
     assert "hidden" not in seen
+
+
+def test_an_agent_cannot_fill_the_store_with_its_complaints(project):
+    """Errors and names of conversations without end: a few are remembered, the rest is in the log of the run."""
+    retry = '{"type":"system","subtype":"api_retry","attempt":1,"error_status":500,"error":"oh"}'
+    opened = '{"type":"system","subtype":"init","session_id":"s%d","mcp_servers":[]}'
+    project.add("1", f"for n in $(seq 2000); do printf '{opened}\\n' $n; echo '{retry}'; done")
+    project.workflow({"agent": {"kind": "claude-code", "command": f"sh {project.root}/agents/1.sh"}})
+    project.run()
+    assert project.only_run("1").status == "failed"
+    assert len(project.events(ev.Noted, "1")) < 60
+    assert len(project.events(ev.SessionStarted, "1")) < 30
+    assert project.run_log().count("attempt 1 failed") > 1900

@@ -1,6 +1,7 @@
 """What an agent's session tells its run, passed on to the engine; kept is only what the outcome needs.
 
-That is the name of the conversation, the sum of what was used, and the last lines said.
+That is the name of the conversation, the sum of what was used, and the last lines said. An agent cannot fill the
+store: what it reports there is counted, and goes to the log of the run alone when it is too much.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ from .port import RunLink, RunOrder
 
 REASON_LINES = 5
 
+# Of one run. An agent that finds more to complain of, or another name for its conversation each time, is broken.
+_NOTES = 50
+_SESSIONS = 20
+_DETAIL = 1_000
+
 
 class Listening:
     """The `Reporter` of one run; `on_usage` is called whenever the sum has changed."""
@@ -40,6 +46,7 @@ class Listening:
         self._on_usage = on_usage
         self.session_id = order.session_id
         self.usage = Usage()
+        self._notes = self._sessions = 0
         self.last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
     async def process_started(self, identity: Identity) -> None:
@@ -72,9 +79,9 @@ class Listening:
                 self._link.used(usage, cost_follows=cost_follows)
                 self._on_usage()
             case Limited(detail, until):
-                self._link.note("warning", "the provider speaks of its limit", _with_time(detail, until))
+                self._note("the provider speaks of its limit", _with_time(detail, until))
             case Troubled(detail):
-                self._link.note("warning", "the agent reports an error", detail)
+                self._note("the agent reports an error", detail)
             case TurnEnded(reason):
                 self._link.sign("turn", reason)
             case SessionOpened(session_id):
@@ -82,11 +89,24 @@ class Listening:
             case _:
                 assert_never(event)
 
+    def _note(self, message: str, detail: str) -> None:
+        self._notes += 1
+        detail = detail[:_DETAIL]
+        if self._notes > _NOTES:
+            self._link.sign("agent", f"{message}: {detail}")
+            return
+        self._link.note("warning", message, detail)
+        if self._notes == _NOTES:
+            self._link.note("warning", "further errors of this run are only in its log")
+
     def forget_session(self) -> None:
         """The agent will not go on with it: the next run begins a fresh one."""
         self._open_session("")
 
     def _open_session(self, session_id: str) -> None:
+        self._sessions += 1
+        if self._sessions > _SESSIONS:
+            return
         self.session_id = session_id
         self._link.post(
             SessionStarted(
