@@ -190,3 +190,21 @@ def test_an_agent_cannot_fill_the_store_with_its_complaints(project):
     assert len(project.events(ev.Noted, "1")) < 60
     assert len(project.events(ev.SessionStarted, "1")) < 30
     assert project.run_log().count("attempt 1 failed") > 1900
+
+
+def test_an_agent_that_tells_impossible_numbers_spoils_nothing(project):
+    """More tokens than a database can hold, less than none, money without end: the run ends like any other."""
+    lines = [
+        f'{{"type":"assistant","message":{{"id":"{n}","content":[],"usage":{{"input_tokens":{told},"output_tokens":1}}}}}}'
+        for n, told in enumerate([2**70, 2**63, -5, 2**62, 7])
+    ]
+    usage = f'{{"input_tokens":{2**80},"output_tokens":{2**80}}}'
+    last = f'{{"type":"result","subtype":"success","is_error":false,"usage":{usage},"total_cost_usd":1e300}}'
+    script = "\n".join(f"echo '{line}'" for line in [*lines, last])
+    project.add("1", script)
+    project.workflow({"agent": {"kind": "claude-code", "command": f"sh {project.root}/agents/1.sh"}})
+    assert project.run() == 3, project.output()
+    run = project.only_run("1")
+    assert (run.status, run.tokens.input, run.tokens.output, run.cost_usd) == ("succeeded", 10**12, 10**12, 10**6)
+    assert project.sortie("history", "--json").returncode == 0
+    assert project.parked()["1"][0] == "budget"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from ..agents.port import (
     AgentEvent,
@@ -35,6 +35,12 @@ REASON_LINES = 5
 _NOTES = 50
 _SESSIONS = 20
 _DETAIL = 1_000
+
+# What one run can use at most. Numbers beyond it are mistakes or lies, and would not fit into the store.
+_MOST_TOKENS = 10**12
+_MOST_DOLLARS = 10.0**6
+
+Amount = TypeVar("Amount", int, float)
 
 
 class Listening:
@@ -74,7 +80,8 @@ class Listening:
                 self._link.sign("uses", f"{name} {detail}".rstrip())
             case ToolFinished(name, failed, detail):
                 self._link.sign("uses", f"{name} {'failed' if failed else 'done'}: {detail}".rstrip(": "))
-            case Used(usage, cost_follows):
+            case Used(told, cost_follows):
+                usage = self._believable(told)
                 self.usage = self.usage.plus(usage)
                 self._link.used(usage, cost_follows=cost_follows)
                 self._on_usage()
@@ -88,6 +95,15 @@ class Listening:
                 self._open_session(session_id)
             case _:
                 assert_never(event)
+
+    def _believable(self, told: Usage) -> Usage:
+        so_far = self.usage
+        return Usage(
+            _within(told.input, _MOST_TOKENS - so_far.input),
+            _within(told.output, _MOST_TOKENS - so_far.output),
+            _within(told.cache_read, _MOST_TOKENS - so_far.cache_read),
+            _within(told.cost_usd, _MOST_DOLLARS - so_far.cost_usd),
+        )
 
     def _note(self, message: str, detail: str) -> None:
         self._notes += 1
@@ -116,6 +132,11 @@ class Listening:
                 session_id=session_id,
             )
         )
+
+
+def _within(amount: Amount, room: Amount) -> Amount:
+    """At least nothing, also for what is not a number, and at most what there is room for."""
+    return min(amount, room) if amount > 0 else type(room)(0)
 
 
 def _with_time(detail: str, until: float | None) -> str:
