@@ -208,3 +208,22 @@ def test_an_agent_that_tells_impossible_numbers_spoils_nothing(project):
     assert (run.status, run.tokens.input, run.tokens.output, run.cost_usd) == ("succeeded", 10**12, 10**12, 10**6)
     assert project.sortie("history", "--json").returncode == 0
     assert project.parked()["1"][0] == "budget"
+
+
+def test_a_conversation_with_an_impossible_name_is_not_remembered(project):
+    """The name would stand on the command line that resumes it."""
+    names = ["--settings=/etc/passwd", "a b", "x" * 300, "", "$(reboot)", "new\\nline"]
+    init = '{"type":"system","subtype":"init","session_id":"%s"}'
+    script = "\n".join(f"printf '%s\\n' '{init % name}'" for name in names)
+    project.add("1", f'echo "$@" >> $DIARY\n{script}\n')
+    project.workflow(
+        {
+            "agent": {"kind": "claude-code", "command": f"sh {project.root}/agents/1.sh"},
+            "budget": {"per_issue": {"sessions": 2}},
+        }
+    )
+    project.run()
+    assert [run.status for run in project.runs("1")] == ["failed", "failed"]
+    sessions = {event.session_id for event in project.events(ev.SessionStarted, "1")}
+    assert not any(name in sessions for name in names)
+    assert "--settings" not in "\n".join(project.diary())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
@@ -114,6 +115,14 @@ class TurnEnded(Struct, frozen=True):
 AgentEvent = (
     Said | Muttered | Alive | SessionOpened | ToolStarted | ToolFinished | Used | Limited | Troubled | TurnEnded
 )
+
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:@/-]{0,199}", re.ASCII)
+
+
+def is_session_id(text: str) -> bool:
+    """Whether it can be the name of a conversation. It will be stored, and stand on a command line to resume it."""
+    return _SESSION_ID.fullmatch(text) is not None
 
 
 class Reporter(Protocol):

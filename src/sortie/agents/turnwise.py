@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..errors import AgentError
 from ..process.child import Child, start
 from .cli import CliAgent
-from .port import Muttered, Reporter, SessionOpened, SessionOrder, Troubled, TurnEnded
+from .port import Muttered, Reporter, SessionOpened, SessionOrder, Troubled, TurnEnded, is_session_id
 from .program import shell_command
 from .reading import LINE_LIMIT, Ending, TurnReader
 
@@ -165,6 +165,6 @@ class TurnwiseSession:
             patience.deadline = self._deadline(reader, patience.deadline)
 
     def _note_session(self, reader: TurnReader) -> None:
-        if reader.session_id and reader.session_id != self._announced:
+        if reader.session_id != self._announced and is_session_id(reader.session_id):
             self._session_id = self._announced = reader.session_id
             self._reporter.report(SessionOpened(reader.session_id))

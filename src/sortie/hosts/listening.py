@@ -23,6 +23,7 @@ from ..agents.port import (
     Troubled,
     TurnEnded,
     Used,
+    is_session_id,
 )
 from ..core.events import ProcessStarted, SessionStarted
 from ..core.model import Usage
@@ -91,8 +92,10 @@ class Listening:
                 self._note("the agent reports an error", detail)
             case TurnEnded(reason):
                 self._link.sign("turn", reason)
-            case SessionOpened(session_id):
+            case SessionOpened(session_id) if is_session_id(session_id):
                 self._open_session(session_id)
+            case SessionOpened(session_id):
+                self._note("the agent names its conversation as no agent does", ascii(session_id[:100]))
             case _:
                 assert_never(event)
 
