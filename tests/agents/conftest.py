@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 
 import pytest
 
 from sortie.agents.port import AgentEvent, Said, SessionOpened, SessionOrder, Used
 from sortie.process.identity import RUN_MARK, STORE_MARK, Identity
 from sortie.process.platform import prepare
+
+from .playing import TRANSCRIPTS
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -43,6 +47,18 @@ class Recorder:
 @pytest.fixture
 def recorder():
     return Recorder()
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """A command that runs this Python program; `T` is the folder of the recordings."""
+
+    def stand_in(program: str) -> str:
+        path = tmp_path / "stand_in.py"
+        path.write_text(f"import os, pathlib, signal, sys, time\nT = {str(TRANSCRIPTS)!r}\n{program}")
+        return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
+
+    return stand_in
 
 
 @pytest.fixture

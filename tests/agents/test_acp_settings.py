@@ -262,7 +262,7 @@ def test_a_wrong_option_is_named(options, key):
 
 async def test_examining_lets_the_agent_introduce_itself(lab):
     findings = await agent(lab.command("claude-two-prompts"), base=lab.path).examine(lab.make_order().environment)
-    assert [(one.verdict, one.subject) for one in findings] == [
+    assert [(one.verdict, one.name) for one in findings] == [
         ("PASS", "program"),
         ("PASS", "version"),
         ("PASS", "login"),
@@ -275,12 +275,12 @@ async def test_examining_tells_what_was_not_tested_and_what_is_missing(lab):
     findings = await agent(lab.command("claude-401", f"initialize={greeting}"), base=lab.path).examine(
         lab.make_order().environment
     )
-    assert [(one.verdict, one.subject) for one in findings][1:3] == [("WARN", "version"), ("WARN", "tools")]
+    assert [(one.verdict, one.name) for one in findings][1:3] == [("WARN", "version"), ("WARN", "tools")]
     unknown = json.dumps({"protocolVersion": 1})
     findings = await agent(lab.command("claude-401", f"initialize={unknown}"), base=lab.path).examine(
         lab.make_order().environment
     )
-    assert ("WARN", "version") in [(one.verdict, one.subject) for one in findings]
+    assert ("WARN", "version") in [(one.verdict, one.name) for one in findings]
 
 
 @pytest.mark.parametrize("deed", ["initialize=exit", "initialize=refuse", "initialize=silence", "no program"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 
 import anyio
 import pytest
@@ -13,8 +11,6 @@ from sortie.agents.claude_code import ClaudeCode
 from sortie.agents.port import AgentSettings, TurnEnded
 from sortie.agents.turnwise import Turn
 from sortie.errors import AgentError
-
-from .playing import TRANSCRIPTS
 
 
 def agent(command="", base=None, **options):
@@ -103,16 +99,6 @@ def test_a_key_or_a_login_is_looked_for(tmp_path):
 
 
 # -- the engine for processes that live for a turn, with stand-ins that print recordings ----------------------
-
-
-@pytest.fixture
-def stand_in(tmp_path):
-    def stand_in(program: str) -> str:
-        path = tmp_path / "stand_in.py"
-        path.write_text(f"import os, signal, sys, time\nT = {str(TRANSCRIPTS)!r}\n{program}")
-        return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
-
-    return stand_in
 
 
 async def run(command, order, recorder, prompt="Go.", number=1, kind=ClaudeCode):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 
 import pytest
 
@@ -13,8 +11,6 @@ from sortie.agents.port import AgentSettings, Troubled, TurnEnded
 from sortie.agents.turnwise import Turn
 from sortie.core.model import Usage
 from sortie.errors import AgentError
-
-from .playing import TRANSCRIPTS
 
 SESSION = "b123acd4-6b40-482e-a327-62e9a532ce25"
 
@@ -166,16 +162,6 @@ def test_a_login_by_files(tmp_path, file, content, verdict):
 # -- processes, with stand-ins that print recordings -----------------------------------------------------------
 
 
-@pytest.fixture
-def stand_in(tmp_path):
-    def stand_in(program: str) -> str:
-        path = tmp_path / "stand_in.py"
-        path.write_text(f"import os, pathlib, signal, sys, time\nT = pathlib.Path({str(TRANSCRIPTS)!r})\n{program}")
-        return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
-
-    return stand_in
-
-
 class Impatient(CopilotCli):
     linger = 0.2
 
@@ -197,12 +183,13 @@ def with_home(order, tmp_path):
 JOURNAL = f"""
 folder = pathlib.Path(os.environ['HOME'], '.copilot', 'session-state', '{SESSION}')
 folder.mkdir(parents=True, exist_ok=True)
-with (folder / 'events.jsonl').open('ab') as journal: journal.write((T / 'journal-copilot-ok.jsonl').read_bytes())
+recorded = pathlib.Path(T, 'journal-copilot-ok.jsonl').read_bytes()
+with (folder / 'events.jsonl').open('ab') as journal: journal.write(recorded)
 """
 
 
 async def test_a_turn_from_process_to_events_with_tokens_of_its_own(stand_in, make_order, recorder, tmp_path):
-    command = stand_in(f"assert sys.stdin.read() == 'Go.'\n{JOURNAL}\nprint((T / 'copilot-ok.jsonl').read_text())")
+    command = stand_in(f"assert sys.stdin.read() == 'Go.'\n{JOURNAL}\nprint(open(T + '/copilot-ok.jsonl').read())")
     order = make_order(resume=SESSION, environment=with_home(make_order(), tmp_path))
     for _ in range(2):
         await run(command, order, recorder)
@@ -214,7 +201,7 @@ async def test_a_turn_from_process_to_events_with_tokens_of_its_own(stand_in, ma
 async def test_a_refused_resume_begins_a_fresh_conversation(stand_in, make_order, recorder):
     command = stand_in(
         "if any('--resume' in a for a in sys.argv): sys.exit(\"Error: No session, task, or name matched 'x'.\")\n"
-        "print((T / 'copilot-ok.jsonl').read_text())"
+        "print(open(T + '/copilot-ok.jsonl').read())"
     )
     await run(command, make_order(resume="11111111-2222-3333-4444-555555555555"), recorder)
     assert recorder.sessions[-1] == SESSION
@@ -222,7 +209,7 @@ async def test_a_refused_resume_begins_a_fresh_conversation(stand_in, make_order
 
 
 async def test_an_id_that_is_none_begins_a_fresh_conversation(stand_in, make_order, recorder):
-    await run(stand_in("print((T / 'copilot-ok.jsonl').read_text())"), make_order(resume="ses_1"), recorder)
+    await run(stand_in("print(open(T + '/copilot-ok.jsonl').read())"), make_order(resume="ses_1"), recorder)
     assert recorder.events[0] == Troubled(
         "'ses_1' is not the id of a Copilot session. A fresh conversation begins."
     )
@@ -230,7 +217,7 @@ async def test_an_id_that_is_none_begins_a_fresh_conversation(stand_in, make_ord
 
 
 async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_order, recorder):
-    program = "print((T / 'copilot-ok.jsonl').read_text()[:3000], flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    program = "print(open(T + '/copilot-ok.jsonl').read()[:3000], flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
     with pytest.raises(AgentError) as caught:
         await run(stand_in(program), make_order(), recorder)
     assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
@@ -243,7 +230,7 @@ async def test_a_missing_program_is_not_tried_again(make_order, recorder):
 
 
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder):
-    command = stand_in("print((T / 'copilot-ok.jsonl').read_text(), flush=True)\ntime.sleep(600)")
+    command = stand_in("print(open(T + '/copilot-ok.jsonl').read(), flush=True)\ntime.sleep(600)")
     await run(command, make_order(), recorder)
     assert recorder.events[-1] == TurnEnded("completed")
     assert not os.path.exists(f"/proc/{recorder.identities[0].pid}")

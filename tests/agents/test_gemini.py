@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 
 import pytest
 
@@ -12,8 +10,6 @@ from sortie.agents.gemini import Gemini
 from sortie.agents.port import AgentSettings, Troubled, TurnEnded
 from sortie.agents.turnwise import Turn
 from sortie.errors import AgentError
-
-from .playing import TRANSCRIPTS
 
 
 def agent(base, command="", kind=Gemini, **options):
@@ -123,16 +119,6 @@ async def test_a_path_that_is_not_there_is_named_before_anything_runs(make_order
 
 
 # -- its process, with stand-ins that print recordings --------------------------------------------------------
-
-
-@pytest.fixture
-def stand_in(tmp_path):
-    def stand_in(program: str) -> str:
-        path = tmp_path / "stand_in.py"
-        path.write_text(f"import os, signal, sys, time\nT = {str(TRANSCRIPTS)!r}\n{program}")
-        return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
-
-    return stand_in
 
 
 class Impatient(Gemini):

@@ -12,21 +12,21 @@ import anyio
 
 
 class FirstAlone:
-    """`gate` is a block that nobody else is in until one has gone through it without an error."""
+    """`gate` is a block that nobody else is in until one has gone through it without an error: then it is open."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
-        self._open = False
+        self.open = False
 
     @asynccontextmanager
     async def gate(self) -> AsyncIterator[None]:
         await self._lock.acquire()
-        if self._open:
+        if self.open:
             self._lock.release()
             yield
             return
         try:
             yield
-            self._open = True
+            self.open = True
         finally:
             self._lock.release()

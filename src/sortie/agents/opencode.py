@@ -129,13 +129,11 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
     def __init__(self, command: str, options: OpenCodeOptions, base: Path, read_timeout: float) -> None:
         super().__init__(command, options, base, read_timeout)
         self._first = FirstAlone()
-        self._used = False
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> TurnwiseSession:
         async with self._first.gate():
             # Any command brings its database up to date; turns would do that too, several at once.
-            here = await self._begun_here(order) if order.resume or not self._used else False
-            self._used = True
+            here = await self._begun_here(order) if order.resume or not self._first.open else False
         if order.resume and not here:
             said = f"OpenCode has no conversation {order.resume} in this workspace. A fresh conversation begins."
             reporter.report(Troubled(said))

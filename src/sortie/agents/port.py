@@ -156,7 +156,7 @@ class Finding(Struct, frozen=True):
     """One thing that was looked at before anything runs."""
 
     verdict: Literal["PASS", "WARN", "FAIL"]
-    subject: str
+    name: str
     detail: str
     fix: str = ""
 

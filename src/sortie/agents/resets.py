@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 _EPOCH = re.compile(r"\|(\d{10,13})\b")
 _AFTER = re.compile(
@@ -41,6 +40,8 @@ def reset_time(text: str, now: float | None = None) -> float | None:
 
 def _next(clock: re.Match[str], now: float) -> float | None:
     """The next time that the clock shows this."""
+    from zoneinfo import ZoneInfo
+
     try:
         today = datetime.fromtimestamp(now, ZoneInfo(clock[4]))
         hour = int(clock[1]) % 12 + (12 if clock[3] == "pm" else 0)

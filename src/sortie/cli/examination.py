@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
 
 import anyio
-from msgspec import Struct
+from msgspec.structs import replace
 
+from ..agents.port import Finding
 from ..engine.adapters import build_tracker
 from ..engine.probe import examine_agent
 from ..engine.reload import check_workflow, load_workflow
@@ -29,14 +29,7 @@ FILES_OF_OUR_OWN = 64
 FILES_OF_A_RUN = 16
 
 
-class Check(Struct, frozen=True):
-    verdict: Literal["PASS", "WARN", "FAIL"]
-    name: str
-    detail: str
-    fix: str = ""
-
-
-def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = False) -> list[Check]:
+def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = False) -> list[Finding]:
     """The machine, then the workflow, then what the workflow needs; the last only where it can be read.
 
     With `probe` the agent is asked one real question, which contacts its provider and costs a little.
@@ -59,85 +52,77 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
     ]
 
 
-def python() -> Check:
+def python() -> Finding:
     """Installing asks for 3.11 or later, so this one line is for those who compare two machines."""
-    return Check("PASS", "python", f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}")
+    return Finding("PASS", "python", f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}")
 
 
-def processes() -> Check:
+def processes() -> Finding:
     if Path("/proc/self/stat").exists():
-        return Check("PASS", "processes", "/proc is there, so what agents leave behind can be found")
-    return Check(
+        return Finding("PASS", "processes", "/proc is there, so what agents leave behind can be found")
+    return Finding(
         "FAIL", "processes", "/proc is missing.", "Mount it: leftovers of agents cannot be found without it."
     )
 
 
-def git() -> Check:
+def git() -> Finding:
     if path := shutil.which("git"):
-        return Check("PASS", "git", path)
-    return Check("WARN", "git", "not found on PATH.", "Install git if your hooks or agents use it.")
+        return Finding("PASS", "git", path)
+    return Finding("WARN", "git", "not found on PATH.", "Install git if your hooks or agents use it.")
 
 
-def workflow_file(workflow: Path, env_file: Path | None) -> Iterator[Check]:
+def workflow_file(workflow: Path, env_file: Path | None) -> Iterator[Finding]:
     problems = check_workflow(workflow, os.environ, env_file)
     for problem in problems:
-        yield Check("FAIL" if problem.severity == "error" else "WARN", "workflow", str(problem))
+        yield Finding("FAIL" if problem.severity == "error" else "WARN", "workflow", str(problem))
     if not any(problem.severity == "error" for problem in problems):
-        yield Check("PASS", "workflow", f"{workflow} is valid")
+        yield Finding("PASS", "workflow", f"{workflow} is valid")
 
 
-async def tracker(config: Config) -> Check:
+async def tracker(config: Config) -> Finding:
     name = f"tracker ({config.tracker.kind})"
     connection = build_tracker(config)
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             candidates = await connection.fetch_candidates()
     except TimeoutError:
-        return Check("FAIL", name, f"no answer within {TRACKER_DEADLINE:g} s.", "Check tracker.endpoint.")
+        return Finding("FAIL", name, f"no answer within {TRACKER_DEADLINE:g} s.", "Finding tracker.endpoint.")
     except SortieError as error:
-        return Check("FAIL", name, error.message, error.fix)
+        return Finding("FAIL", name, error.message, error.fix)
     finally:
         await connection.aclose()
     if candidates.problems:
-        return Check("WARN", name, f"{len(candidates.issues)} active issues; {candidates.problems[0]}")
-    return Check("PASS", name, f"{len(candidates.issues)} active issues")
+        return Finding("WARN", name, f"{len(candidates.issues)} active issues; {candidates.problems[0]}")
+    return Finding("PASS", name, f"{len(candidates.issues)} active issues")
 
 
-async def agent(workflow: Workflow, probe: bool) -> list[Check]:
+async def agent(workflow: Workflow, probe: bool) -> list[Finding]:
     """What the agent's own adapter looks at, then the tool server, then the exchange where one is asked for."""
     findings = await examine_agent(workflow, os.environ, probe=probe)
-    kind = workflow.config.agent.kind
-    return [
-        Check(
-            found.verdict,
-            f"agent ({kind})" if found.subject == "program" else found.subject,
-            found.detail,
-            found.fix,
-        )
-        for found in findings
-    ]
+    name = f"agent ({workflow.config.agent.kind})"
+    return [replace(found, name=name) if found.name == "program" else found for found in findings]
 
 
-def store(config: Config) -> Check:
+def store(config: Config) -> Finding:
     path = config.db_path
     try:
         holder = holder_of(path)
         if holder is not None:
-            return Check("PASS", "store", f"{path} is in use by pid {holder.get('pid', '?')}: a service runs")
+            return Finding("PASS", "store", f"{path} is in use by pid {holder.get('pid', '?')}: a service runs")
         if not path.exists():
             return writable("store", path.parent, "db_path")
         with closing(connect_readonly(path)):
-            return Check("PASS", "store", f"{path} can be read; no service runs")
+            return Finding("PASS", "store", f"{path} can be read; no service runs")
     except StoreError as error:
-        return Check("FAIL", "store", error.message, error.fix)
+        return Finding("FAIL", "store", error.message, error.fix)
 
 
-def writable(name: str, directory: Path, key: str) -> Check:
+def writable(name: str, directory: Path, key: str) -> Finding:
     """Whether a directory can be used, or made where it does not exist yet."""
     existing = _nearest(directory)
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        return Check("PASS", name, f"{directory} can be written")
-    return Check(
+        return Finding("PASS", name, f"{directory} can be written")
+    return Finding(
         "FAIL", name, f"{existing} cannot be written.", f"Make it writable, or set {key} to another place."
     )
 
@@ -147,23 +132,23 @@ def _nearest(directory: Path) -> Path:
     return next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))
 
 
-def disk(config: Config) -> Check:
+def disk(config: Config) -> Finding:
     existing = _nearest(config.workspace.root)
     free = shutil.disk_usage(existing).free
     detail = f"{free / LOW_DISK_BYTES:.1f} GiB free at {existing}"
     if free < LOW_DISK_BYTES:
-        return Check("WARN", "disk", f"{detail}.", "Free some space, or move workspace.root.")
-    return Check("PASS", "disk", detail)
+        return Finding("WARN", "disk", f"{detail}.", "Free some space, or move workspace.root.")
+    return Finding("PASS", "disk", detail)
 
 
-def open_files(config: Config) -> Check:
+def open_files(config: Config) -> Finding:
     """The service raises the soft limit by itself, so the hard one counts."""
     agents = config.agent.max_concurrent_agents
     needed = FILES_OF_OUR_OWN + FILES_OF_A_RUN * agents
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit >= needed:
-        return Check("PASS", "open files", f"enough for {agents} agents at a time")
-    return Check(
+        return Finding("PASS", "open files", f"enough for {agents} agents at a time")
+    return Finding(
         "WARN",
         "open files",
         f"{agents} agents at a time may need {needed}, the limit is {limit}.",
