@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from sortie.agents.program import Program, answer_of, check_command, shell_command
+from sortie.agents.program import Program, answer_of, check_command, missing_program, shell_command
+from sortie.errors import AgentError
 
 PROGRAM = Program(name="Agent", command="agent", install="npm install -g agent", tested=("1.2.0", "1.10.3"))
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -64,3 +65,50 @@ async def test_arguments_reach_the_command_as_they_are(tmp_path):
 @pytest.mark.parametrize(("command", "wrong"), [("", False), ("claude", False), ("  ", True), ("a\0b", True)])
 def test_a_command_that_cannot_be_run_is_named(command, wrong):
     assert bool(check_command(command)) == wrong
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh -c true",
+        "true",
+        "cd sub && ./agent",
+        "./made-by-a-hook.sh",
+        "sub/agent.sh",
+        "./agent.sh --flag",
+        "/bin/sh agent.sh",
+        "X=1 exec sh",
+        '"$HOME"/bin/agent',
+        "$(which agent)",
+        "if true; then x; fi",
+        "env -i sh",
+        "'unclosed",
+        "",
+    ],
+)
+def test_a_look_finds_nothing_wrong_where_it_cannot_be_sure(tmp_path, command):
+    script = tmp_path / "agent.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    assert missing_program(command, tmp_path, ENVIRONMENT) is None
+
+
+def test_a_look_finds_a_missing_program_a_directory_and_a_script_that_cannot_be_run(tmp_path):
+    (tmp_path / "agent.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "agents").mkdir()
+    found = {
+        command: missing_program(command, tmp_path, ENVIRONMENT)
+        for command in ("no-such-agent --go", "/no/such/agent", "./agent.sh", "./agents", f"{tmp_path}/agent.sh x")
+    }
+    assert {command: error.kind if error else None for command, error in found.items()} == {
+        "no-such-agent --go": AgentError.NOT_FOUND,
+        "/no/such/agent": AgentError.NOT_FOUND,
+        "./agent.sh": AgentError.NOT_EXECUTABLE,
+        "./agents": AgentError.NOT_EXECUTABLE,
+        f"{tmp_path}/agent.sh x": AgentError.NOT_EXECUTABLE,
+    }
+
+
+def test_a_path_with_places_of_the_workspace_is_not_judged(tmp_path):
+    environment = {**ENVIRONMENT, "PATH": f"bin:{ENVIRONMENT['PATH']}"}
+    assert missing_program("no-such-agent", tmp_path, environment) is None

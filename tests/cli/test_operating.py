@@ -116,3 +116,42 @@ def test_a_service_that_is_slow_to_answer_is_waited_for(scene, say):
 def pending(database: Path) -> list[CommandRow]:
     with closing(connect_readonly(database)) as db:
         return pending_commands(db)
+
+
+def test_several_issues_all_of_them_or_all_of_one_kind_are_freed_at_once(scene, say):
+    for number in range(1, 6):
+        scene.issue(number, BLOCK)
+    scene.run("run", "--until-idle")
+    assert say("unpark", "T-1", "T-2").out == "T-1 is free to start again.\nT-2 is free to start again.\n"
+    assert say("stop", "--reason", "unparked").code == 0
+    assert [item["identifier"] for item in status(say)["parked"] if item["kind"] == "operator"] == ["T-1", "T-2"]
+    assert say("unpark", "--reason", "operator").out.count("free to start again") == 2
+    assert say("unpark", "--reason", "budget").out == "There is nothing to unpark.\n"
+    assert say("retry", "--all").code == 0
+    assert states_of(say) == {f"T-{number}": "retrying" for number in range(1, 6)}
+
+
+def test_one_answer_of_several_that_is_a_refusal_makes_the_command_fail(scene, say):
+    scene.issue(1, BLOCK)
+    scene.run("run", "--until-idle")
+    said = say("unpark", "T-1", "T-9")
+    assert said.code == 1
+    assert "T-1 is free" in said.out
+    assert "T-9 is not known" in said.err
+
+
+def test_a_service_stops_everything_at_once(scene, say):
+    for number in range(1, 4):
+        scene.issue(number, WAIT + REVIEW)
+    with scene.service():
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: len(status(say)["running"]) == 3)
+        assert say("stop", "--all").out.count("is being stopped and parked") == 3
+        wait_until(lambda: len(status(say)["parked"]) == 3)
+
+
+def test_which_issues_are_meant_must_be_said_and_said_once(say):
+    for arguments in (("unpark",), ("stop", "T-1", "--all"), ("retry", "T-1", "--reason", "error")):
+        refused = say(*arguments)
+        assert refused.code == 2
+        assert "--all" in refused.err

@@ -56,6 +56,8 @@ OUTCOMES = (
     FAILURE,
     FAILURE,
     replace(FAILURE, retryable=False),
+    replace(FAILURE, retryable=False, error_kind="agent_auth"),
+    replace(FAILURE, retryable=False, error_kind="agent_not_found"),
     replace(LIMITED, limited_until=0.0),
     replace(LIMITED, limited_until=START + 4000),
 )

@@ -19,6 +19,7 @@ def event_of(action: act.Action, now: float, run_id: str) -> ev.AnyEvent:
                 attempt=action.attempt,
                 failures=action.failures,
                 cause=action.cause,
+                agent="command",
                 session_id=action.session_id,
                 day=day_of(now),
             )

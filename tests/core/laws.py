@@ -14,7 +14,7 @@ from sortie.core.decide import Tick, decide
 from sortie.core.fingerprint import fingerprint
 from sortie.core.model import Issue
 from sortie.core.policy import Limits
-from sortie.core.world import World
+from sortie.core.world import Pause, World
 
 from .people import People
 
@@ -63,7 +63,7 @@ def _check_settled(world: World, event: ev.Settled) -> None:
     assert run.ended, "settled without a verdict"
     if event.retry is None:
         return
-    assert event.retry.attempt == run.attempt + 1
+    assert event.retry.attempt == run.attempt + (event.retry.kind != "held")
     if event.retry.kind == "error":
         assert event.retry.failures in (1, run.failures + 1)
         wait = event.retry.due_at - event.at
@@ -127,7 +127,10 @@ def _is_true(rule: str, world: World, issue: Issue, now: float) -> bool:
         case "blocked-by":
             return any(not policy.is_terminal(blocker.state) for blocker in issue.blocked_by)
         case "provider-paused":
-            return world.pauses[policy.provider] > now
+            return world.pauses[policy.provider].until > now
+        case "agent-held":
+            fault = world.fault_of(policy.provider)
+            return fault is not None and (fault.until > now or _is_tried(world, fault))
         case "day-budget":
             return bool(session_refused(world.day_spent, policy.per_day))
         case "no-slot":
@@ -142,6 +145,10 @@ def check_same(folded: World, remembered: World, day: str) -> None:
     for name in ("issues", "skips", "running", "waiting", "parked", "pauses", "spent"):
         assert getattr(folded, name) == getattr(remembered, name), name
     assert folded.spent_today(day) == remembered.spent_today(day)
+
+
+def _is_tried(world: World, fault: Pause) -> bool:
+    return any(run.claimed_at >= fault.until and not run.ended for run in world.running.values())
 
 
 def _running_by_state(world: World) -> Counter[str]:

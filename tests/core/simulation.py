@@ -17,7 +17,7 @@ from sortie.core import actions as act
 from sortie.core import events as ev
 from sortie.core.budget import day_of, turn_refused
 from sortie.core.decide import Tick
-from sortie.core.exits import Outcome, settle, stopped, wants_handoff
+from sortie.core.exits import Outcome, pause, settle, stopped, wants_handoff
 from sortie.core.fingerprint import fingerprint
 from sortie.core.liveness import Pulse, overdue
 from sortie.core.model import Issue, Usage
@@ -173,6 +173,9 @@ class Simulation:
         elif run.pulse.turn_started is not None:
             run.pulse.turn_started = None
             run.turns += 1
+            fault = self.world.fault_of(run.claim.agent)
+            if fault and run.claim.claimed_at >= fault.until:
+                self.post(ev.ProviderResumed(**common, provider=run.claim.agent, why="a run of it works"))
             self.post(ev.TurnEnded(**common, turn=run.turns))
             self._refresh(run)
         elif refused := self._turn_refused(issue_id):
@@ -260,6 +263,8 @@ class Simulation:
             if policy.is_active(self.people.issues[claim.issue_id].state):
                 self.people.move(claim.issue_id, policy.handoff_state)
             issue = replace(issue, state=policy.handoff_state)
+        fault = self.world.fault_of(claim.agent)
+        turn = self.world.running[claim.issue_id].turn
         result = settle(
             outcome,
             claim,
@@ -268,6 +273,8 @@ class Simulation:
             handoff=handed if planned else None,
             fingerprint="",
             now=self.now,
+            faults=fault.tries if fault else 0,
+            works_for_others=self.world.works_for_others(claim),
         )
         if result.park:
             if not seen:
@@ -277,9 +284,7 @@ class Simulation:
         view = self.world.issues.get(issue.id)
         if view and view.state != issue.state:
             self.post(ev.IssueSeen(at=self.now, issue_id=issue.id, view=replace(view, state=issue.state)))
-        if outcome.error_kind == "rate_limited" and result.retry:
-            until = result.retry.due_at
-            self.post(ev.ProviderPaused(at=self.now, provider=policy.provider, until=until))
+        self.post(*pause(outcome, result, claim, fault, self.now))
         self.post(
             ev.Settled(
                 at=self.now,
@@ -290,6 +295,7 @@ class Simulation:
                 retry=result.retry,
                 park=result.park,
                 refund=day_of(claim.claimed_at) if result.refund else "",
+                refund_turns=max(turn - outcome.turns, 0) if result.refund_turns else 0,
             )
         )
 

@@ -8,7 +8,7 @@ from sortie.core import actions as act
 from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Limits
-from sortie.core.world import World
+from sortie.core.world import Pause, World
 
 from .deeds import event_of
 from .facts import DAY, NOW, parked, policy, running, view, waiting, world
@@ -103,9 +103,43 @@ def test_a_new_day_has_a_new_budget():
 
 def test_a_paused_provider_holds_up_everything_until_its_time():
     made = world(view("1"), rules=policy(provider="codex"))
-    made.pauses["codex"] = NOW + 1
+    made.pauses["codex"] = Pause(until=NOW + 1, error_kind="rate_limited", detail="")
     assert told(made) == ["skip 1: provider-paused"]
     assert told(made, Tick(now=NOW + 1, candidates_known=True)) == ["start 1: new"]
+
+
+def held(until: float, issue_id: str = "", tries: int = 1) -> Pause:
+    return Pause(until=until, error_kind="agent_auth", detail="Log in.", tries=tries, issue_id=issue_id)
+
+
+def test_a_fault_of_the_agent_holds_up_everything_with_its_reason():
+    made = world(view("1"), view("2"))
+    made.pauses["command"] = held(NOW + 1)
+    assert told(made) == ["skip 1: agent-held", "skip 2: agent-held"]
+    assert decide(made, Tick(now=NOW, candidates_known=True))[0] == act.Skip(
+        issue_id="1", identifier="D-1", rule="agent-held", detail="Log in."
+    )
+
+
+def test_one_run_at_a_time_tries_whether_the_agent_works_again():
+    made = world(view("1"), view("2"), view("3"))
+    made.pauses["command"] = held(NOW)
+    assert told(made) == ["start 1: new", "skip 2: agent-held", "skip 3: agent-held"]
+    made.running["1"] = running("1", claimed_at=NOW)
+    assert told(made) == ["skip 2: agent-held", "skip 3: agent-held"]
+
+
+def test_runs_from_before_the_fault_do_not_count_as_a_try():
+    made = world(view("1"), view("2"))
+    made.pauses["command"] = held(NOW)
+    made.running["1"] = running("1", claimed_at=NOW - 100)
+    assert told(made) == ["start 2: new"]
+
+
+def test_the_issue_that_met_the_fault_is_not_the_one_that_tries_again_while_there_is_another():
+    made = world(view("1", priority=1), view("2", priority=2))
+    made.pauses["command"] = held(NOW, issue_id="1")
+    assert told(made) == ["start 2: new", "skip 1: agent-held"]
 
 
 # -- eligibility ----------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ SAMPLES: dict[type[ev.Event], dict[str, Any]] = {
     ev.Parked: {"identifier": "D-1", "park": PARK},
     ev.Unparked: {"identifier": "D-1", "why": "by hand", "reset_budget": True},
     ev.ProviderPaused: {"provider": "command", "until": NOW, "detail": "too many requests"},
+    ev.ProviderResumed: {"provider": "command", "why": "a run of it works"},
     ev.ToolCalled: {"tool": "tracker_api", "result": "success", "ms": 12.5},
     ev.Commanded: {"command_id": 1, "verb": "stop", "outcome": "done", "ok": True},
     ev.Noted: {"level": "warning", "message": "something", "detail": "odd"},

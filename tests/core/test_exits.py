@@ -8,18 +8,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from sortie.core.exits import (
+    AGENT_FAULTS,
+    FIRST_HOLD,
     LIMIT_WITHOUT_RESET,
+    LONGEST_HOLD,
     LONGEST_LIMIT,
     SHORTEST_LIMIT,
     Outcome,
     Settlement,
+    pause,
     settle,
     wants_handoff,
 )
 from sortie.core.exits import stopped as stopped_by
 from sortie.core.policy import Policy
+from sortie.core.world import Pause
+from sortie.errors import AgentError
 
 from .facts import NOW, POLICY, policy, running
 from .laws import nominal
@@ -218,6 +225,57 @@ def test_what_we_stopped_is_cancelled_and_never_handed_over(cause):
     assert not wants_handoff(ended(stop=cause), POLICY, "In Progress")
 
 
+@pytest.mark.parametrize("kind", sorted(AGENT_FAULTS))
+def test_a_fault_of_the_agent_counts_as_no_run_and_holds_up_the_others(kind):
+    outcome = ended("failed", error="not logged in", error_kind=kind, retryable=False, turns=0)
+    settlement = follows(outcome)
+    assert settlement.retry is not None
+    assert (settlement.retry.kind, settlement.retry.attempt, settlement.retry.session_id) == ("held", 3, "s1")
+    assert settlement.refund
+    assert settlement.refund_turns
+    assert settlement.pause_until == NOW + FIRST_HOLD
+
+
+def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
+    outcome = ended("failed", error="not found", error_kind="agent_not_found", retryable=False)
+    settlement = settle(
+        outcome, running(), POLICY, state="Todo", handoff=None, fingerprint="f1", now=NOW, works_for_others=True
+    )
+    assert settlement.park is not None
+    assert (settlement.park.kind, settlement.pause_until) == ("error", None)
+
+
+@given(faults=st.integers(0, 10_000))
+def test_the_more_runs_meet_a_fault_the_longer_it_takes_until_the_next_one_tries(faults):
+    outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False)
+    settlement = settle(
+        outcome, running(), POLICY, state="Todo", handoff=None, fingerprint="", now=NOW, faults=faults
+    )
+    assert settlement.pause_until is not None
+    assert settlement.pause_until - NOW == min(FIRST_HOLD * 2 ** min(faults, 20), LONGEST_HOLD)
+
+
+def test_runs_that_began_before_a_fault_was_known_make_it_no_worse():
+    outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False)
+    known = Pause(until=NOW + 1, error_kind="agent_auth", detail="not logged in", tries=1)
+    run = running(agent="command", claimed_at=NOW - 1)
+    assert pause(outcome, follows(outcome), run, known, NOW) == []
+    (first,) = pause(outcome, follows(outcome), run, None, NOW)
+    (again,) = pause(outcome, follows(outcome), replace(run, claimed_at=NOW + 1), known, NOW + 2)
+    assert (first.tries, again.tries) == (1, 2)
+
+
+def test_the_faults_of_agents_are_those_that_adapters_report():
+    reported = {AgentError.NOT_FOUND, AgentError.NOT_EXECUTABLE, AgentError.AUTH, AgentError.CONFIG}
+    assert reported == AGENT_FAULTS
+
+
+def test_an_issue_that_was_moved_away_is_not_parked_for_its_review():
+    """A2O-08: what is done needs no review."""
+    outcome = ended(soft_stop="needs-human-review")
+    assert is_released(settle(outcome, running(), POLICY, state="Done", handoff=None, fingerprint="", now=NOW))
+
+
 @given(
     status=st.sampled_from(["succeeded", "failed", "timed_out", "stalled", "cancelled"]),
     signal=st.sampled_from(["", *SIGNALS]),
@@ -231,5 +289,7 @@ def test_every_end_leads_to_one_place(status, signal, stop, kind, retryable, han
     outcome = ended(status, soft_stop=signal, stop=stop, error_kind=kind, retryable=retryable)
     settlement = follows(outcome, handed=handed, state=state)
     assert not (settlement.retry and settlement.park)
-    assert settlement.retry is None or settlement.retry.attempt == 4
+    held = settlement.retry is not None and settlement.retry.kind == "held"
+    assert settlement.retry is None or settlement.retry.attempt == (3 if held else 4)
+    assert held == (kind == "agent_auth" and status == "failed" and not stop)
     assert not settlement.refund or settlement.retry is not None

@@ -14,28 +14,6 @@ from .shell import BLOCKED, FOR_EVER, says
 PYTHON = sys.executable
 
 
-def test_a_command_that_does_not_exist_is_parked_not_retried(project):
-    """A missing program cannot be mended by trying again."""
-    project.workflow({"agent": {"command": "no-such-agent --go"}, "budget": {"per_issue": {"sessions": 9}}})
-    project.add("1")
-    assert project.run() == 3
-    kind, reason = project.parked()["1"]
-    assert kind == "error"
-    assert "no-such-agent" in reason
-    assert project.only_run("1").status == "failed"
-
-
-def test_a_script_that_is_not_executable_is_parked_with_the_fix(project):
-    """The reason says what to do."""
-    (project.root / "agent.sh").write_text("#!/bin/sh\n")
-    project.workflow({"agent": {"command": "./agent.sh"}, "budget": {"per_issue": {"sessions": 9}}})
-    project.add("1")
-    project.run()
-    assert project.parked()["1"][0] == "error"
-    assert "chmod +x" in project.parked()["1"][1]
-    assert len(project.runs("1")) == 1
-
-
 def test_an_agent_that_exits_at_once_is_retried_with_back_off_up_to_its_budget(project):
     """Each try is a run of its own with a rising attempt number."""
     project.workflow({"budget": {"per_issue": {"sessions": 3}}})

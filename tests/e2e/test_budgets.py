@@ -122,21 +122,6 @@ def test_a_providers_limit_pauses_the_provider_and_charges_nothing(project):
     assert "limit until noon" in project.sortie("why", "T-1").stdout
 
 
-def test_a_login_that_is_missing_is_parked_not_retried(project):
-    """What a second try cannot mend is left to a person."""
-    project.workflow(
-        {
-            "agent": {"kind": "mock"},
-            "mock": {"turns": [{"outcome": "auth", "reason": "not logged in"}]},
-            "budget": {"per_issue": {"sessions": 9}},
-        }
-    )
-    project.add("1")
-    project.run()
-    assert project.parked()["1"] == ("error", "not logged in")
-    assert len(project.runs("1")) == 1
-
-
 def test_a_completed_turn_resets_the_count_of_failures(project):
     """The back-off begins anew after progress."""
     project.workflow({"agent": {"max_turns": 2}, "budget": {"per_issue": {"sessions": 4}}})

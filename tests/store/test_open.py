@@ -12,7 +12,7 @@ import pytest
 
 from sortie.errors import StoreError, StoreTooNew
 from sortie.store import Store
-from sortie.store.commands import add_command
+from sortie.store.commands import add_commands
 from sortie.store.connect import connect_readonly, connect_writer
 from sortie.store.lock import holder_of
 from sortie.store.reading import events
@@ -97,7 +97,7 @@ async def test_a_database_of_a_later_version_is_refused_and_left_alone(path):
     with pytest.raises(StoreTooNew, match="Upgrade Sortie"):
         connect_readonly(path)
     with pytest.raises(StoreTooNew):
-        add_command(path, "stop", "1")
+        add_commands(path, "stop", ["1"])
     assert holder_of(path) is None
 
 
@@ -187,7 +187,7 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(path):
     with pytest.raises(StoreError, match="There is no store"):
         connect_readonly(path)
     with pytest.raises(StoreError, match="Start `sortie run` first"):
-        add_command(path, "stop", "1")
+        add_commands(path, "stop", ["1"])
     assert not path.exists()
     assert holder_of(path) is None
     assert list(path.parent.iterdir()) == []

@@ -13,7 +13,7 @@ from sortie.core.model import Usage
 from sortie.core.policy import Policy
 from sortie.errors import StoreError
 from sortie.store import Store
-from sortie.store.commands import CommandOutcome, add_command, command_outcome
+from sortie.store.commands import CommandOutcome, add_commands, command_outcome
 from sortie.store.load import ClaimRow, EffectRow, Loaded, ParkedRow, PauseRow, RetryRow, WorkspaceRow, load
 from sortie.store.reading import events, history
 
@@ -230,11 +230,28 @@ async def test_a_pause_of_a_provider_is_replaced_by_the_next(store):
         ev.ProviderPaused(at=START, provider="command", until=START + 60, detail="usage limit"),
         ev.ProviderPaused(at=START, provider="command", until=START + 90, detail="again"),
     )
-    assert (await loaded(store)).pauses == [PauseRow("command", START + 90, "again")]
+    assert (await loaded(store)).pauses == [PauseRow("command", START + 90, "again", "rate_limited", 0, "")]
+
+
+async def test_a_fault_of_an_agent_is_remembered_until_it_is_gone(store):
+    fault = ev.ProviderPaused(
+        at=START,
+        issue_id="1",
+        provider="codex",
+        until=START + 5,
+        detail="Log in.",
+        error_kind="agent_auth",
+        tries=2,
+    )
+    await store.append(fault)
+    assert (await loaded(store)).pauses == [PauseRow("codex", START + 5, "Log in.", "agent_auth", 2, "1")]
+
+    await store.append(ev.ProviderResumed(at=START, provider="codex", why="a run of it works"))
+    assert (await loaded(store)).pauses == []
 
 
 async def test_a_command_waits_until_it_is_answered(store, path):
-    number = add_command(path, "unpark", "DEMO-1")
+    (number,) = add_commands(path, "unpark", ["DEMO-1"])
     [command] = (await loaded(store)).commands
     assert (command.id, command.verb, command.issue) == (number, "unpark", "DEMO-1")
     outcome = functools.partial(command_outcome, command_id=number)

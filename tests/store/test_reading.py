@@ -16,7 +16,7 @@ import pytest
 from sortie.core.events import AnyEvent, RunStatus
 from sortie.core.model import Usage
 from sortie.store import Store
-from sortie.store.commands import add_command, pending_commands
+from sortie.store.commands import add_commands, pending_commands
 from sortie.store.connect import connect_readonly
 from sortie.store.load import load, snapshot
 from sortie.store.reading import LoggedEvent, Tokens, Totals, events, find_issue, history, last_events, totals
@@ -192,9 +192,9 @@ async def test_other_processes_leave_commands_while_this_one_writes(store, path)
     script = """
 import sys
 from pathlib import Path
-from sortie.store.commands import add_command
+from sortie.store.commands import add_commands
 for number in range(25):
-    add_command(Path(sys.argv[1]), "stop", f"DEMO-{number}")
+    add_commands(Path(sys.argv[1]), "stop", [f"DEMO-{number}"])
 """
     with start_python(script, path) as one, start_python(script, path) as other, anyio.fail_after(40):
         number = 0
@@ -210,7 +210,7 @@ for number in range(25):
 async def test_a_closed_store_can_be_read_and_given_commands(path):
     async with Store.open(path, holder={}) as store:
         await store.append(*run_of("1", "r1"))
-    assert add_command(path, "retry", "DEMO-1") == 1
+    assert add_commands(path, "retry", ["DEMO-1"]) == [1]
     with closing(connect_readonly(path)) as db:
         assert len(history(db, "1")) == 1
         assert [command.issue for command in load(db, DAY).commands] == ["DEMO-1"]

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from msgspec import Struct
 
+from ..errors import AgentError
 from .options import check_options, read_options
 from .port import AgentSettings, Finding, Reporter, Session, SessionOrder
-from .program import Program, check_command, locate
+from .program import Program, check_command, locate, missing_program
 
 Options = TypeVar("Options", bound=Struct)
 
@@ -50,6 +51,9 @@ class CliAgent(ABC, Generic[Options]):
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
         return [*check_options(cls.kind, cls.options_type, settings.options), *check_command(settings.command)]
+
+    def missing(self, environment: Mapping[str, str]) -> AgentError | None:
+        return missing_program(self.command, self.base, {**environment, **self.fixed})
 
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
         complete = {**environment, **self.fixed}

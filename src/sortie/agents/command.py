@@ -19,7 +19,7 @@ from ..errors import AgentError
 from ..process.child import Child, Exit, start
 from .faults import fault_of_exit, signal_name
 from .port import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
-from .program import answer_of, check_command, locate
+from .program import answer_of, check_command, first_word, locate, missing_program
 
 DEFAULT_COMMAND = "./agent.sh"
 
@@ -43,9 +43,12 @@ class CommandAgent:
         problems = [(f"command.{key}", "The command agent has no such option.") for key in settings.options]
         return [*problems, *check_command(settings.command)]
 
+    def missing(self, environment: Mapping[str, str]) -> AgentError | None:
+        return missing_program(self._command, self._base, environment)
+
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
         """Whether a shell finds the first word of the command; what comes after it is the agent's own business."""
-        word = _program(locate(self._command, self._base, self._base))
+        word = first_word(locate(self._command, self._base, self._base))
         if not word:
             return [Finding("WARN", "program", f"cannot tell which program `{self._command}` starts.")]
         found = await answer_of(["sh", "-c", 'command -v -- "$1"', "sh", word], self._base, environment)
@@ -113,15 +116,6 @@ class CommandSession:
         if self._child is not None:
             await self._child.end()
             self._child = None
-
-
-def _program(command: str) -> str:
-    """The first word that is neither an assignment nor a prefix."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return ""
-    return next((word for word in words if "=" not in word and word not in ("exec", "env")), "")
 
 
 def _failure(exit: Exit, tail: str) -> AgentError:

@@ -86,6 +86,9 @@ class MockAgent:
                     _check_script(f"mock.by_issue.{name}", turns, problems)
         return problems
 
+    def missing(self, environment: Mapping[str, str]) -> AgentError | None:  # noqa: ARG002 - it needs nothing
+        return None
+
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:  # noqa: ARG002 - it needs nothing
         return [Finding("PASS", "program", "needs no program")]
 

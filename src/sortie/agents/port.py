@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from msgspec import Struct
 
 from ..core.model import Usage
+from ..errors import AgentError
 from ..process.identity import Identity
 
 
@@ -172,6 +173,10 @@ class Agent(Protocol):
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
         """What is wrong with the settings, as (key path such as `mock.turns`, one sentence)."""
+
+    def missing(self, environment: Mapping[str, str]) -> AgentError | None:
+        """Why it cannot start, seen without starting or contacting anything; None where nothing is known to be
+        wrong. Asked before runs start and, while it has an answer, every few seconds until that is gone."""
 
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
         """Whether it could start with this environment: program, version, login. Contacts no provider."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
+from ..errors import AgentError
 from ..process.child import start
 from .port import Finding
 from .reading import brief
@@ -24,6 +26,12 @@ from .reading import brief
 _RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _PATIENCE = 30.0
+
+# What a shell knows without looking for a program of that name.
+_SHELL_WORD = re.compile(
+    r"alias|break|case|cd|command|continue|do|echo|eval|exec|exit|export|false|for|getopts|hash|if|kill|local|printf|"
+    r"pwd|read|readonly|return|set|shift|source|test|time|times|trap|true|type|ulimit|umask|unset|until|wait|while|[.:]"
+)
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -127,6 +135,46 @@ def locate(command: str, base: Path, workspace: Path) -> str:
     if not beside.is_file() or (workspace / word[1]).exists():
         return command
     return shlex.quote(str(beside)) + command[word.end() :]
+
+
+def first_word(command: str) -> str:
+    """The first word that is neither an assignment nor a prefix: the program, in all but odd commands."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    return next((word for word in words if "=" not in word and word not in ("exec", "env")), "")
+
+
+def missing_program(command: str, base: Path, environment: Mapping[str, str]) -> AgentError | None:
+    """Why the command cannot start, seen without starting anything; None where it can, or where nobody can tell.
+
+    A script that is named relative to the workspace, or a word that only a shell understands, shows when it runs.
+    """
+    word = first_word(command)
+    if not re.fullmatch(r"[\w./+@-]+", word) or _SHELL_WORD.fullmatch(word) or word.startswith("-"):
+        return None
+    if "/" in word:
+        path = base / word
+        return _unusable(path, word) if path.exists() or path == Path(word) else None
+    places = environment.get("PATH", os.defpath)
+    if shutil.which(word, path=places) or not all(map(os.path.isabs, places.split(os.pathsep))):
+        return None
+    return _not_found(word)
+
+
+def _unusable(path: Path, word: str) -> AgentError | None:
+    if not path.exists():
+        return _not_found(word)
+    if path.is_file() and os.access(path, os.X_OK):
+        return None
+    fix = f"Run: chmod +x {shlex.quote(str(path))}" if path.is_file() else "Correct agent.command."
+    return AgentError(AgentError.NOT_EXECUTABLE, f"{word} cannot be executed.", fix=fix)
+
+
+def _not_found(word: str) -> AgentError:
+    fix = "Install it, or correct agent.command."
+    return AgentError(AgentError.NOT_FOUND, f"The program {word} was not found.", fix=fix)
 
 
 def check_command(command: str) -> list[tuple[str, str]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any, get_args
 
 import anyio
 import click
 
 from ..core.budget import day_of
-from ..core.events import Commanded
-from ..core.operator import obey
+from ..core.events import Commanded, ParkKind, RetryKind
+from ..core.operator import matching, obey
+from ..core.world import World
 from ..errors import SortieError, StoreLocked
-from ..store.commands import CommandOutcome, add_command, command_outcome
+from ..store.commands import CommandOutcome, add_commands, command_outcome
 from ..store.connect import connect_readonly
 from ..store.load import load
 from ..store.lock import holder_of
@@ -25,75 +28,119 @@ from .words import clean
 
 ANSWER_WITHIN = 15.0
 ASK_EVERY = 0.05
+KINDS = (*get_args(ParkKind), *get_args(RetryKind))
+
+# What `retry` says of the agent instead of an issue.
+THE_AGENT = ""
+
+
+def _several(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One issue, several of them, or all that a rule holds."""
+    command = click.option(
+        "--reason", "kind", type=click.Choice(KINDS), help="All that are parked or wait for this reason."
+    )(command)
+    command = click.option("--all", "everything", is_flag=True, help="All to which it applies.")(command)
+    return click.argument("issues", nargs=-1, metavar="[ISSUE]...")(command)
 
 
 @click.command("unpark")
-@click.argument("issue")
+@_several
 @workflow_option
-def unpark_command(issue: str, workflow: Path) -> int:
-    """Free a parked issue to start again; an issue that was parked for its budget begins a new one."""
-    return _operate("unpark", issue, workflow)
+def unpark_command(issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
+    """Free parked issues to start again; an issue that was parked for its budget begins a new one."""
+    return _operate("unpark", issues, everything, kind, workflow)
 
 
 @click.command("stop")
-@click.argument("issue")
+@_several
 @workflow_option
-def stop_command(issue: str, workflow: Path) -> int:
-    """End the agent of an issue, or call off its next try, and park the issue."""
-    return _operate("stop", issue, workflow)
+def stop_command(issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
+    """End the agents of issues, or call off their next try, and park the issues."""
+    return _operate("stop", issues, everything, kind, workflow)
 
 
 @click.command("retry")
-@click.argument("issue")
+@_several
 @workflow_option
-def retry_command(issue: str, workflow: Path) -> int:
-    """Try an issue again now instead of later; frees it where it is parked."""
-    return _operate("retry", issue, workflow)
+def retry_command(issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
+    """Try issues again now instead of later; frees those that are parked.
+
+    Where the agent itself cannot run, it is tried again too.
+    """
+    return _operate("retry", issues, everything, kind, workflow)
 
 
-def _operate(verb: str, issue: str, workflow: Path) -> int:
+def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
+    if bool(issues) == (everything or kind is not None):
+        raise click.UsageError("Name the issues, or use --all or --reason.")
     config = load_config(workflow)
+    named = list(dict.fromkeys(issues)) or _chosen(config, verb, kind or "")
+    if not named:
+        click.echo(f"There is nothing to {verb}.")
+        return DONE
+    outcomes = _carry_out(config, verb, named)
+    for outcome in outcomes:
+        click.echo(clean(outcome.outcome), err=not outcome.ok)
+    return DONE if all(outcome.ok for outcome in outcomes) else FAILED
+
+
+def _chosen(config: Config, verb: str, kind: str) -> list[str]:
+    """What the store says now; whatever changes before the command is carried out is answered then."""
+    with closing(connect_readonly(config.db_path)) as db:
+        world = _world(db, config)
+    held = verb == "retry" and world.fault_of(world.policy.provider) is not None
+    return [*matching(world, verb, kind), *([THE_AGENT] if held and not kind else [])]
+
+
+def _world(db: Any, config: Config) -> World:
+    from ..engine.memory import world_of
+
+    return world_of(load(db, day_of(time.time())), config.policy())
+
+
+def _carry_out(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
     with closing(connect_readonly(config.db_path)):
         pass  # no store, or not one of ours: say so instead of making one
-    outcome = _carry_out(config, verb, issue)
-    click.echo(clean(outcome.outcome), err=not outcome.ok)
-    return DONE if outcome.ok else FAILED
-
-
-def _carry_out(config: Config, verb: str, issue: str) -> CommandOutcome:
     if holder_of(config.db_path) is not None:
-        return ask_service(config, verb, issue)
+        return ask_service(config, verb, issues)
     try:
-        return anyio.run(obey_offline, config, verb, issue)
+        return anyio.run(obey_offline, config, verb, issues)
     except StoreLocked:  # a service started just now
-        return ask_service(config, verb, issue)
+        return ask_service(config, verb, issues)
 
 
-def ask_service(config: Config, verb: str, issue: str) -> CommandOutcome:
-    """Leave the command for the service and wait for its answer."""
-    command_id = add_command(config.db_path, verb, issue)
+def ask_service(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+    """Leave the commands for the service and wait for its answers."""
+    waiting = add_commands(config.db_path, verb, issues)
+    answers: dict[int, CommandOutcome] = {}
     deadline = time.monotonic() + ANSWER_WITHIN
     with looking_at(config) as db:
         while time.monotonic() < deadline:
-            if outcome := command_outcome(db, command_id):
-                return outcome
+            answers |= {
+                one: answer for one in waiting if one not in answers and (answer := command_outcome(db, one))
+            }
+            if len(answers) == len(waiting):
+                return [answers[one] for one in waiting]
             time.sleep(ASK_EVERY)
     raise SortieError(
         f"The service did not answer within {ANSWER_WITHIN:g} s.",
-        fix=f"It will {verb} {issue} when it goes on; `sortie why {issue}` will show it.",
+        fix=f"It will {verb} {', '.join(issues)} when it goes on; `sortie why` will show it.",
     )
 
 
-async def obey_offline(config: Config, verb: str, issue: str) -> CommandOutcome:
-    """What the service would do with the command, done on the store while nobody else owns it."""
-    from ..engine.memory import world_of
-
+async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+    """What the service would do with the commands, done on the store while nobody else owns it."""
     now = time.time()
+    outcomes = []
     async with Store.open(config.db_path, holder={"command": verb}) as store:
-        world = world_of(await store.read(lambda db: load(db, day_of(now))), config.policy())
-        answer = obey(world, verb, issue, now)
-        done = Commanded(
-            at=now, issue_id=answer.issue_id, command_id=0, verb=verb, outcome=answer.outcome, ok=answer.ok
-        )
-        await store.append(done, *answer.events)
-    return CommandOutcome(answer.ok, answer.outcome, now)
+        world = await store.read(lambda db: _world(db, config))
+        for issue in issues:
+            answer = obey(world, verb, issue, now)
+            done = Commanded(
+                at=now, issue_id=answer.issue_id, command_id=0, verb=verb, outcome=answer.outcome, ok=answer.ok
+            )
+            for event in answer.events:
+                world.apply(event)
+            await store.append(done, *answer.events)
+            outcomes.append(CommandOutcome(answer.ok, answer.outcome, now))
+    return outcomes

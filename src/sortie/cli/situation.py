@@ -36,6 +36,9 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
             )
     idle = "" if served else " The service is not running; `sortie run` starts it."
     for retry in loaded.retries:
+        if retry.issue_id == issue_id and retry.kind == "held":
+            hurry = f"`sortie retry {retry.identifier}` tries it at once"
+            return Situation("waiting", f"Its agent cannot run: {retry.error}; {hurry}.{idle}")
         if retry.issue_id == issue_id:
             left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
             why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind

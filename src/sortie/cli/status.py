@@ -37,7 +37,7 @@ def status_command(workflow: Path, as_json: bool) -> int:
     service = holder_of(config.db_path)
     with looking_at(config) as db:
         loaded, spent, calls = load(db, day_of(now)), totals(db), tool_calls(db)
-    report = {**_report(config, service, loaded, spent), "tool_calls": calls}
+    report = {**_report(config, service, loaded, spent, now), "tool_calls": calls}
     if as_json:
         print_json(report)
     else:
@@ -45,7 +45,9 @@ def status_command(workflow: Path, as_json: bool) -> int:
     return DONE
 
 
-def _report(config: Config, service: dict[str, Any] | None, loaded: Loaded, all_runs: Totals) -> dict[str, Any]:
+def _report(
+    config: Config, service: dict[str, Any] | None, loaded: Loaded, all_runs: Totals, now: float
+) -> dict[str, Any]:
     hide = Redactor(config.secrets).text
 
     def named(issue_id: str, identifier: str) -> dict[str, Any]:
@@ -89,6 +91,16 @@ def _report(config: Config, service: dict[str, Any] | None, loaded: Loaded, all_
             }
             for parked in loaded.parked
         ],
+        "paused": [
+            {
+                "agent": pause.provider,
+                "kind": pause.error_kind,
+                "until": stamp(pause.until),
+                "reason": hide(pause.detail),
+            }
+            for pause in loaded.pauses
+            if pause.error_kind != "rate_limited" or pause.until > now
+        ],
         "budget": {
             "day": loaded.day,
             "today": asdict(loaded.day_spent),
@@ -101,6 +113,8 @@ def _report(config: Config, service: dict[str, Any] | None, loaded: Loaded, all_
 
 def _print_report(report: dict[str, Any]) -> None:
     click.echo(_service_line(report))
+    for paused in report["paused"]:
+        click.echo(clean(_paused(paused)))
     _section("running", ("issue", "title", "attempt", "turn", "since"), report["running"], "started_at")
     _section("waiting", ("issue", "title", "attempt", "why", "until", "error"), report["retrying"], "due_at")
     _section("parked", ("issue", "title", "kind", "since", "reason"), report["parked"], "since")
@@ -121,6 +135,15 @@ def _service_line(report: dict[str, Any]) -> str:
     if report["running"]:
         return "The service is not running: it died during the runs below. `sortie run` resumes them."
     return "The service is not running; `sortie run` starts it."
+
+
+def _paused(paused: dict[str, Any]) -> str:
+    if paused["kind"] == "rate_limited":
+        return f"{paused['agent']} is paused until {paused['until']}: {paused['reason']}"
+    return (
+        f"{paused['agent']} cannot run, so nothing starts: {paused['reason']} "
+        "It goes on by itself when that is mended; `sortie retry --all` tries at once."
+    )
 
 
 def _section(title: str, headers: tuple[str, ...], items: list[dict[str, Any]], when: str) -> None:

@@ -23,7 +23,12 @@ class Spent(Struct, frozen=True):
 
     def plus(self, *, sessions: int = 0, turns: int = 0, usage: Usage | None = None) -> Spent:
         tokens, usd = (usage.total, usage.cost_usd) if usage else (0, 0.0)
-        return Spent(max(self.sessions + sessions, 0), self.turns + turns, self.tokens + tokens, self.usd + usd)
+        return Spent(
+            max(self.sessions + sessions, 0),
+            max(self.turns + turns, 0),
+            self.tokens + tokens,
+            self.usd + usd,
+        )
 
 
 def day_of(now: float) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from . import actions as act
 from . import events as ev
 from .budget import day_of, session_refused
-from .world import Aside, Waiting, World
+from .world import Aside, Pause, Waiting, World
 
 
 class Tick(Struct, frozen=True, kw_only=True):
@@ -131,6 +131,8 @@ class _Dispatch:
         self.free = world.policy.max_concurrent - len(world.running)
         self.by_state = self._running_by_state()
         self.today = world.spent_today(day_of(tick.now))
+        self.fault = world.fault_of(world.policy.provider)
+        self.tried = self.fault is not None and self._is_tried(self.fault)
         self.started = 0
         self.passed_over = {*world.running, *tick.unsure}
 
@@ -143,7 +145,9 @@ class _Dispatch:
     def _candidates(self) -> list[ev.View]:
         waiting = self.world.waiting
         views = [view for view in self.world.issues.values() if view.id not in self.passed_over]
-        return sorted(views, key=lambda view: dispatch_order(view, waiting.get(view.id)))
+        # Whoever met a fault of the agent goes last: another issue shows whether the fault is the agent's at all.
+        last = self.fault.issue_id if self.fault else ""
+        return sorted(views, key=lambda view: (view.id == last, dispatch_order(view, waiting.get(view.id))))
 
     def _running_by_state(self) -> Counter[str]:
         views = (self.world.issues.get(issue_id) for issue_id in self.world.running)
@@ -175,8 +179,10 @@ class _Dispatch:
 
     def _no_room(self, view: ev.View) -> tuple[str, str] | None:
         policy = self.world.policy
-        until = self.world.pauses.get(policy.provider, 0.0)
-        if until > self.now:
+        if self.fault and (self.fault.until > self.now or self.tried):
+            return "agent-held", self.fault.detail
+        pause = self.world.pauses.get(policy.provider)
+        if pause and pause.until > self.now:
             return "provider-paused", policy.provider
         if spent := session_refused(self.today.plus(sessions=self.started), policy.per_day):
             return "day-budget", spent
@@ -187,9 +193,14 @@ class _Dispatch:
             return "no-state-slot", f"{cap} agents run in state {view.state} already"
         return None
 
+    def _is_tried(self, fault: Pause) -> bool:
+        """Whether a run is under way that will show if the agent works again: one at a time is enough."""
+        return any(run.claimed_at >= fault.until and not run.ended for run in self.world.running.values())
+
     def _start(self, view: ev.View) -> list[act.Action]:
         self.free -= 1
         self.started += 1
+        self.tried = self.fault is not None
         self.by_state[view.state.lower()] += 1
         if waiting := self.world.waiting.get(view.id):
             retry = waiting.retry

@@ -16,7 +16,7 @@ from .model import Usage
 from .policy import Policy
 
 RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
-RetryKind = Literal["error", "continuation", "resume", "limit", "unparked"]
+RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked"]
 ParkKind = Literal["signal", "error", "budget", "operator"]
 EffectVerb = Literal["transition", "comment"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -202,13 +202,17 @@ class Park(Struct, frozen=True, kw_only=True):
 
 
 class Settled(Event, frozen=True, kw_only=True, tag="settle"):
-    """The claim is given up; at most one of `retry` and `park` says what follows. `refund` returns the session."""
+    """The claim is given up; at most one of `retry` and `park` says what follows.
+
+    `refund` returns the session to the day it was charged to, and `refund_turns` of its turns.
+    """
 
     identifier: str
     why: str
     retry: Retry | None = None
     park: Park | None = None
     refund: str = ""
+    refund_turns: int = 0
 
 
 class RetryDropped(Event, frozen=True, kw_only=True, tag="drop"):
@@ -240,9 +244,25 @@ class Unparked(Event, frozen=True, kw_only=True, tag="unpark"):
 
 
 class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):
+    """No run of this agent starts before `until`.
+
+    `error_kind` is `rate_limited` for a limit of the provider, which time alone ends. Any other kind is a fault of
+    the agent itself, which nobody ends but a run that works: after `until` one run at a time may try. `tries` is
+    how many runs have met the fault, `issue_id` the issue of the last of them.
+    """
+
     provider: str
     until: float
     detail: str = ""
+    error_kind: str = "rate_limited"
+    tries: int = 0
+
+
+class ProviderResumed(Event, frozen=True, kw_only=True, tag="unpause"):
+    """The fault of this agent is gone."""
+
+    provider: str
+    why: str
 
 
 class ToolCalled(Event, frozen=True, kw_only=True, tag="tool"):
@@ -295,6 +315,7 @@ AnyEvent = (
     | Parked
     | Unparked
     | ProviderPaused
+    | ProviderResumed
     | ToolCalled
     | Commanded
     | Noted

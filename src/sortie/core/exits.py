@@ -2,12 +2,13 @@
 
 | run ended                              | hand-off              | then                                        |
 |----------------------------------------|-----------------------|---------------------------------------------|
-| completed, `needs-human-review`        | if configured, active | released; parked where no hand-off was made |
+| completed, `needs-human-review`        | if configured, active | released; parked if active without hand-off |
 | completed, `blocked`                   | never                 | parked                                      |
 | completed, no signal, active           | if configured         | released; without hand-off: continuation    |
 | completed, no signal, not active       | no                    | released                                    |
 | failed, timed out, stalled             | no                    | error retry with back-off                   |
-| failed for good (login, configuration) | no                    | parked                                      |
+| failed for good (refusals)             | no                    | parked                                      |
+| the agent cannot run at all            | no                    | dispatch held; session and turns refunded   |
 | provider's limit                       | no                    | retry when the limit ends; session refunded |
 | stopped: shutdown or crash             | no                    | retry at once; session refunded             |
 | stopped: budget or operator            | no                    | parked                                      |
@@ -21,14 +22,19 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .events import Park, ParkKind, Retry, RunStatus
+from .events import Park, ParkKind, ProviderPaused, Retry, RunStatus
 from .policy import Policy
 from .retry import CONTINUATION_DELAY, backoff
-from .world import Running
+from .world import Pause, Running
 
 LIMIT_WITHOUT_RESET = 300.0
 SHORTEST_LIMIT = 10.0
 LONGEST_LIMIT = 8 * 86400.0
+
+# Faults of the agent itself, not of the issue: every other run would end the same way.
+AGENT_FAULTS = frozenset({"agent_not_found", "agent_not_executable", "agent_auth", "agent_config"})
+FIRST_HOLD = 1.0
+LONGEST_HOLD = 3600.0
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -55,10 +61,18 @@ def stopped(outcome: Outcome, cause: str, detail: str) -> Outcome:
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
+    """`pause_until` is how long no other run of the same agent starts."""
+
     why: str
     retry: Retry | None = None
     park: Park | None = None
     refund: bool = False
+    refund_turns: bool = False
+    pause_until: float | None = None
+
+
+def is_agent_fault(outcome: Outcome) -> bool:
+    return outcome.status == "failed" and outcome.error_kind in AGENT_FAULTS and not outcome.stop
 
 
 def wants_handoff(outcome: Outcome, policy: Policy, state: str) -> bool:
@@ -81,22 +95,49 @@ def settle(
     handoff: bool | None,
     fingerprint: str,
     now: float,
+    faults: int = 0,
+    works_for_others: bool = False,
 ) -> Settlement:
-    """What follows. `handoff` is None where none was due, else whether it worked; `state` is the issue's own."""
+    """What follows. `handoff` is None where none was due, else whether it worked; `state` is the issue's own.
+
+    `faults` is how many runs in a row have met a fault of the agent before this one; where it `works_for_others`
+    in spite of that, the fault is this issue's own.
+    """
     if outcome.stop:
         return _after_stop(outcome, run, policy, fingerprint, now)
+    if is_agent_fault(outcome) and not works_for_others:
+        return _after_agent_fault(outcome, run, faults, now)
     if outcome.error_kind == "rate_limited":
         return _after_limit(outcome, run, now)
     if outcome.status != "succeeded":
         return _after_failure(outcome, run, policy, fingerprint, now)
     if handoff:
         return Settlement(why=f"handed over to {policy.handoff_state}")
-    if outcome.soft_stop:
+    if outcome.soft_stop == "blocked" or (outcome.soft_stop and policy.is_active(state)):
         return _parked(outcome, run, "signal", outcome.reason or outcome.soft_stop, fingerprint)
     if not policy.is_active(state):
         return Settlement(why=f"the issue is in {state or 'no known state'}, which is not active")
     why = "the agent goes on" if handoff is None else f"the hand-off to {policy.handoff_state} failed"
     return Settlement(why=why, retry=_again(outcome, run, "continuation", now + CONTINUATION_DELAY))
+
+
+def pause(
+    outcome: Outcome, settlement: Settlement, run: Running, fault: Pause | None, now: float
+) -> list[ProviderPaused]:
+    """How the end of this run holds up others of the same agent; `fault` is what is known of that agent already."""
+    if settlement.pause_until is None or (fault and run.claimed_at < fault.until):
+        return []  # a run that began before the fault was known tells nothing new
+    paused = ProviderPaused(
+        at=now,
+        issue_id=run.issue_id,
+        run_id=run.run_id,
+        provider=run.agent,
+        until=settlement.pause_until,
+        detail=outcome.error,
+        error_kind=outcome.error_kind,
+        tries=(fault.tries if fault else 0) + 1 if is_agent_fault(outcome) else 0,
+    )
+    return [paused]
 
 
 def _after_stop(outcome: Outcome, run: Running, policy: Policy, fingerprint: str, now: float) -> Settlement:
@@ -121,7 +162,14 @@ def _after_limit(outcome: Outcome, run: Running, now: float) -> Settlement:
     # for ages. The bounds stand first: they are what `min` and `max` answer for a time that is not a number.
     due = min(now + LONGEST_LIMIT, max(now + SHORTEST_LIMIT, until))
     retry = _again(outcome, run, "limit", due, failures=run.failures)
-    return Settlement(why="the provider's limit is reached", retry=retry, refund=True)
+    return Settlement(why="the provider's limit is reached", retry=retry, refund=True, pause_until=due)
+
+
+def _after_agent_fault(outcome: Outcome, run: Running, faults: int, now: float) -> Settlement:
+    """The run counts as not begun; the next one tries whether the fault is gone, later after each failure."""
+    again = replace(_again(outcome, run, "held", now, failures=run.failures), attempt=run.attempt)
+    until = now + min(FIRST_HOLD * 2.0 ** min(faults, 30), LONGEST_HOLD)
+    return Settlement(why=outcome.error, retry=again, refund=True, refund_turns=True, pause_until=until)
 
 
 def _after_failure(outcome: Outcome, run: Running, policy: Policy, fingerprint: str, now: float) -> Settlement:
@@ -135,7 +183,7 @@ def _after_failure(outcome: Outcome, run: Running, policy: Policy, fingerprint: 
 def _again(
     outcome: Outcome,
     run: Running,
-    kind: Literal["error", "continuation", "resume", "limit"],
+    kind: Literal["error", "continuation", "resume", "limit", "held"],
     due: float,
     *,
     failures: int = 0,

@@ -14,6 +14,7 @@ RULES = {
     "waiting": "its next try has a time",
     "blocked-by": "it waits for other issues",
     "provider-paused": "the agent's provider is paused",
+    "agent-held": "its agent cannot run",
     "day-budget": "the budget of the day is used up",
     "no-slot": "all slots are taken",
     "no-state-slot": "all slots for its state are taken",
@@ -27,6 +28,7 @@ CAUSES = {
     "continuation": "the last run ended without a signal",
     "resume": "the last run was cut short",
     "limit": "the provider's limit ended",
+    "held": "its agent could not run before",
     "unparked": "a person freed it",
 }
 
@@ -56,7 +58,7 @@ def narrate(event: ev.AnyEvent) -> Sentence:
         case ev.Parked():
             return Sentence("warning", f"parked ({event.park.kind}): {event.park.reason}")
         case ev.ProviderPaused():
-            return Sentence("warning", _with(f"{event.provider} paused until {clock(event.until)}", event.detail))
+            return _paused(event)
         case _:
             return _quiet(event)
 
@@ -73,6 +75,8 @@ def _quiet(event: ev.AnyEvent) -> Sentence:
             return Sentence("info", f"will not be tried again: {event.why}")
         case ev.RetryDue():
             return Sentence("info", f"its next try moved to {clock(event.due_at)}: {event.why}")
+        case ev.ProviderResumed():
+            return Sentence("info", _with(f"{event.provider} can run again", event.why))
         case ev.ToolCalled():
             return Sentence("info", f"tool {event.tool}: {event.result} after {event.ms:.0f} ms")
         case ev.Commanded():
@@ -123,9 +127,17 @@ def _run_ended(event: ev.RunEnded) -> Sentence:
     return Sentence(level, _with(f"run {event.status} after {turns}", event.error))
 
 
+def _paused(event: ev.ProviderPaused) -> Sentence:
+    if event.error_kind == "rate_limited":
+        return Sentence("warning", _with(f"{event.provider} paused until {clock(event.until)}", event.detail))
+    return Sentence("warning", _with(f"{event.provider} cannot run, so no run of it starts", event.detail))
+
+
 def _settled(event: ev.Settled) -> Sentence:
     if event.park:
         return Sentence("warning", f"parked ({event.park.kind}): {event.park.reason}")
+    if event.retry and event.retry.kind == "held":
+        return Sentence("info", "not charged; it starts again when its agent can run")
     if event.retry:
         when = clock(event.retry.due_at)
         return Sentence("info", _with(f"next try ({event.retry.kind}) at {when}", event.why))

@@ -27,7 +27,38 @@ def find(world: World, text: str) -> str | None:
     return None
 
 
+def try_agent_again(world: World, now: float) -> tuple[ev.AnyEvent, ...]:
+    """Let one run show whether the agent works again, now instead of later; nothing where nothing holds it."""
+    provider = world.policy.provider
+    fault = world.fault_of(provider)
+    if fault is None:
+        return ()
+    again = ev.ProviderPaused(
+        at=now,
+        issue_id=fault.issue_id,
+        provider=provider,
+        until=now,
+        detail=fault.detail,
+        error_kind=fault.error_kind,
+        tries=fault.tries,
+    )
+    return (again,)
+
+
+def matching(world: World, verb: str, kind: str) -> list[str]:
+    """Every issue to which the command applies; `kind`, if any, is why it is parked or waits, as `status` says."""
+    parked: list[tuple[str, str]] = [(aside.identifier, aside.park.kind) for aside in world.parked.values()]
+    waiting: list[tuple[str, str]] = [(item.identifier, item.retry.kind) for item in world.waiting.values()]
+    running = [(run.identifier, "running") for run in world.running.values() if not run.stop and not run.ended]
+    found = {"unpark": parked, "retry": [*waiting, *parked], "stop": [*running, *waiting]}[verb]
+    return [identifier for identifier, why in found if kind in ("", why)]
+
+
 def obey(world: World, verb: str, text: str, now: float) -> Answer:
+    if verb == "retry" and not text:
+        agent = world.policy.provider
+        held = try_agent_again(world, now)
+        return Answer(True, f"{agent} is tried again now." if held else f"Nothing holds {agent}.", held)
     issue_id = find(world, text)
     if issue_id is None:
         return Answer(False, f"{text} is not known; `sortie status` lists what is.")
@@ -78,11 +109,15 @@ def _retry(world: World, issue_id: str, now: float) -> Answer:
     if run := world.running.get(issue_id):
         return Answer(False, f"{run.identifier} is running.")
     if issue_id in world.parked:
-        return _unpark(world, issue_id, now)
+        freed = _unpark(world, issue_id, now)
+        return replace(freed, events=(*freed.events, *try_agent_again(world, now)))
+    held = try_agent_again(world, now)
     if waiting := world.waiting.get(issue_id):
         moved = ev.RetryDue(at=now, issue_id=issue_id, due_at=now, why="by hand")
-        return Answer(True, f"{waiting.identifier} is tried again now.", (moved,))
+        return Answer(True, f"{waiting.identifier} is tried again now.", (moved, *held))
     view = world.issues[issue_id]
+    if held and world.policy.is_active(view.state):
+        return Answer(True, f"{world.policy.provider} held {view.identifier} back and is tried again now.", held)
     if world.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
     return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")

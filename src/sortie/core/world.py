@@ -25,6 +25,7 @@ class Running(Struct, frozen=True, kw_only=True):
     attempt: int
     failures: int
     claimed_at: float
+    agent: str = ""
     turn: int = 0
     stop: str = ""
     stop_detail: str = ""
@@ -48,15 +49,36 @@ class Aside(Struct, frozen=True, kw_only=True):
     since: float
 
 
+class Pause(Struct, frozen=True, kw_only=True):
+    """Why no run of an agent starts; `issue_id` is the issue whose run met the fault last, if one did."""
+
+    until: float
+    error_kind: str
+    detail: str
+    tries: int = 0
+    issue_id: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the agent itself is at fault; a limit of its provider ends with time."""
+        return self.error_kind != "rate_limited"
+
+
 @dataclass
 class World:
+    """`proofs` is when each agent last completed a turn, `faults` when a run of an issue last met a fault of its
+    agent. Both live in memory only: not knowing them costs one more try.
+    """
+
     policy: Policy
     issues: dict[str, ev.View] = field(default_factory=dict)
     skips: dict[str, tuple[str, str]] = field(default_factory=dict)
     running: dict[str, Running] = field(default_factory=dict)
     waiting: dict[str, Waiting] = field(default_factory=dict)
     parked: dict[str, Aside] = field(default_factory=dict)
-    pauses: dict[str, float] = field(default_factory=dict)
+    pauses: dict[str, Pause] = field(default_factory=dict)
+    proofs: dict[str, float] = field(default_factory=dict)
+    faults: dict[str, float] = field(default_factory=dict)
     spent: dict[str, Spent] = field(default_factory=dict)
     day: str = ""
     day_spent: Spent = field(default_factory=Spent)
@@ -66,6 +88,16 @@ class World:
 
     def spent_today(self, day: str) -> Spent:
         return self.day_spent if day == self.day else Spent()
+
+    def fault_of(self, agent: str) -> Pause | None:
+        """What keeps this agent from working at all, as far as is known."""
+        pause = self.pauses.get(agent)
+        return pause if pause and pause.is_fault else None
+
+    def works_for_others(self, run: Running) -> bool:
+        """Whether the agent of this run has completed a turn since it last failed for this very issue."""
+        failed_at = self.faults.get(run.issue_id)
+        return failed_at is not None and self.proofs.get(run.agent, failed_at) > failed_at
 
     def apply(self, event: ev.AnyEvent) -> None:
         """Make the event part of the state."""
@@ -84,6 +116,8 @@ class World:
             case ev.TurnStarted():
                 self._update(event.issue_id, turn=event.turn)
                 self._charge(event.issue_id, event.day, turns=1)
+            case ev.TurnEnded():
+                self._prove(event)
             case ev.Charged():
                 self._charge(event.issue_id, event.day, charge=event)
             case ev.Stopping():
@@ -101,7 +135,9 @@ class World:
             case ev.Unparked():
                 self._unpark(event)
             case ev.ProviderPaused():
-                self.pauses[event.provider] = event.until
+                self._pause(event)
+            case ev.ProviderResumed():
+                self.pauses.pop(event.provider, None)
             case _:
                 pass  # every other event is history, not scheduling state
 
@@ -114,6 +150,7 @@ class World:
             attempt=event.attempt,
             failures=event.failures,
             claimed_at=event.at,
+            agent=event.agent,
         )
         self.waiting.pop(event.issue_id, None)
         self.parked.pop(event.issue_id, None)
@@ -133,11 +170,27 @@ class World:
     def _settle(self, event: ev.Settled) -> None:
         self.running.pop(event.issue_id, None)
         if event.refund:
-            self._charge(event.issue_id, event.refund, sessions=-1)
+            self._charge(event.issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
         if event.retry:
             self._wait(event.issue_id, event.identifier, event.retry)
+            if event.retry.kind == "held":
+                self.faults[event.issue_id] = event.at
         if event.park:
             self._park(event.issue_id, event.identifier, event.park, event.at)
+
+    def _pause(self, event: ev.ProviderPaused) -> None:
+        self.pauses[event.provider] = Pause(
+            until=event.until,
+            error_kind=event.error_kind,
+            detail=event.detail,
+            tries=event.tries,
+            issue_id=event.issue_id,
+        )
+
+    def _prove(self, event: ev.TurnEnded) -> None:
+        self.faults.pop(event.issue_id, None)
+        if run := self.running.get(event.issue_id):
+            self.proofs[run.agent] = event.at
 
     def _park(self, issue_id: str, identifier: str, park: ev.Park, at: float) -> None:
         self.waiting.pop(issue_id, None)

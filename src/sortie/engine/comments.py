@@ -16,7 +16,7 @@ def on_completion(outcome: Outcome, usage: Usage, seconds: float) -> str:
     if outcome.soft_stop:
         headline = f"The agent signalled `{outcome.soft_stop}`."
     else:
-        headline = "The agent completed its work."
+        headline = "The agent ended its turns without a signal."
     parts = [headline, _receipt(outcome, usage, seconds)]
     if outcome.reason:
         parts.insert(1, _quoted(outcome.reason))

@@ -1,7 +1,7 @@
 """Writes to the tracker that must happen once: planned in the log, carried out, ticked off.
 
-After a crash the pending ones are carried out again, and the tracker is asked first whether that is still needed: a
-transition is not, once the issue left the active states; a comment is not, if one with its mark is there.
+The tracker is asked first whether they are needed: a transition is not, once the issue left the active states; a
+comment is not, after a crash, if one with its mark is there.
 """
 
 from __future__ import annotations
@@ -39,19 +39,29 @@ class Effect(Struct, frozen=True, kw_only=True):
         )
 
 
+class Delivery(Struct, frozen=True):
+    """`state` is where a transition left the issue, or where it was found not to be active any more."""
+
+    ok: bool
+    state: str = ""
+
+
 async def deliver(
     effect: Effect, tracker: Tracker, ledger: Ledger, now: Callable[[], float], *, again: bool = False
-) -> bool:
-    """Carry it out, tick it off; False where the tracker refused. `again`: it may have happened before a crash."""
-    error = ""
+) -> Delivery:
+    """Carry it out, tick it off; not ok where the tracker refused. `again`: it may have happened before a crash."""
+    error = state = ""
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
-            if not (again and await _is_obsolete(effect, tracker, ledger.world.policy)):
-                await _carry_out(effect, tracker)
+            if effect.verb == "transition":
+                state = await _move(effect, tracker, ledger.world.policy)
+            elif not (again and await _is_there(effect, tracker)):
+                await tracker.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
     except TrackerError as failure:
         error = str(failure)
     except TimeoutError:
         error = f"the tracker did not answer within {TRACKER_DEADLINE:g} s"
+    moved = state.lower() == effect.argument.lower()
     await ledger.record(
         EffectDone(
             at=now(),
@@ -60,21 +70,21 @@ async def deliver(
             effect_id=effect.effect_id,
             verb="transition" if effect.verb == "transition" else "comment",
             ok=not error,
-            detail=error or (effect.argument if effect.verb == "transition" else ""),
+            detail=error or (state if moved or not state else f"none needed, the issue is in {state}"),
         )
     )
-    return not error
+    return Delivery(not error, state)
 
 
-async def _carry_out(effect: Effect, tracker: Tracker) -> None:
-    if effect.verb == "transition":
-        await tracker.transition(effect.issue_id, effect.argument)
-    else:
-        await tracker.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
-
-
-async def _is_obsolete(effect: Effect, tracker: Tracker, policy: Policy) -> bool:
+async def _move(effect: Effect, tracker: Tracker, policy: Policy) -> str:
+    """Only an issue that is active now is moved: people move issues too, and so did we before a crash."""
     issue = await tracker.fetch_issue(effect.issue_id)
-    if effect.verb == "transition":
-        return not policy.is_active(issue.state)
+    if not policy.is_active(issue.state):
+        return issue.state
+    await tracker.transition(effect.issue_id, effect.argument)
+    return effect.argument
+
+
+async def _is_there(effect: Effect, tracker: Tracker) -> bool:
+    issue = await tracker.fetch_issue(effect.issue_id)
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())

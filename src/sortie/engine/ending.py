@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from ..core import events as ev
 from ..core.budget import day_of
-from ..core.exits import Outcome, Settlement, settle, wants_handoff
+from ..core.exits import Outcome, Settlement, is_agent_fault, pause, settle, wants_handoff
 from ..core.fingerprint import fingerprint
 from ..core.model import Issue, Usage
 from ..core.world import Running
@@ -46,7 +46,7 @@ class Ending:
         if planned:
             await self._ledger.record(ended, *planned)
             handed = await self._deliver([Effect.of(effect) for effect in planned], again=False)
-            await self._ledger.record(*await self._settlement(outcome, handed if handoff else None))
+            await self._ledger.record(*await self._settlement(outcome, handed))
         else:
             await self._ledger.record(ended, *await self._settlement(outcome, None))
 
@@ -55,10 +55,8 @@ class Ending:
 
         `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
         """
-        handed = await self._deliver(pending, again=True) or handed_before
-        settlement = await self._settlement(
-            outcome_of(ended), handed if ended.handoff_planned else None, seen=ended.fingerprint
-        )
+        handed = await self._deliver(pending, again=True)
+        settlement = await self._settlement(outcome_of(ended), handed_before or handed, seen=ended.fingerprint)
         await self._ledger.record(*settlement)
 
     def _verdict(self, outcome: Outcome, usage: Usage, handoff: bool) -> ev.RunEnded:
@@ -73,7 +71,9 @@ class Ending:
         )
 
     def _planned(self, outcome: Outcome, usage: Usage, handoff: bool) -> list[ev.EffectPlanned]:
-        planned = []
+        planned: list[ev.EffectPlanned] = []
+        if self._is_agents_fault(outcome):
+            return planned  # the run counts as not begun
         if handoff:
             planned.append(self._effect("handoff", "transition", self._policy.handoff_state))
         seconds = self._now() - self._claim.claimed_at
@@ -85,6 +85,9 @@ class Ending:
             planned.append(self._effect("failure", "comment", comments.on_failure(outcome, usage, seconds)))
         return planned
 
+    def _is_agents_fault(self, outcome: Outcome) -> bool:
+        return is_agent_fault(outcome) and not self._ledger.world.works_for_others(self._claim)
+
     def _effect(self, name: str, verb: ev.EffectVerb, argument: str) -> ev.EffectPlanned:
         return ev.EffectPlanned(
             at=self._now(),
@@ -95,14 +98,16 @@ class Ending:
             argument=argument,
         )
 
-    async def _deliver(self, effects: Sequence[Effect], *, again: bool) -> bool:
-        """Carry them out in order; the answer is whether the transition among them worked."""
-        handed = False
+    async def _deliver(self, effects: Sequence[Effect], *, again: bool) -> bool | None:
+        """Carry them out in order. The answer is whether the hand-off among them worked; None where none was due,
+        because none is among them or the issue is not active any more."""
+        handed = None
         for effect in effects:
-            worked = await deliver(effect, self._tracker, self._ledger, self._now, again=again)
-            if effect.verb == "transition" and worked:
-                handed = True
-                self._issue = replace(self._issue, state=effect.argument)
+            delivery = await deliver(effect, self._tracker, self._ledger, self._now, again=again)
+            if effect.verb == "transition":
+                self._issue = replace(self._issue, state=delivery.state or self._issue.state)
+                elsewhere = delivery.ok and delivery.state.lower() != effect.argument.lower()
+                handed = None if elsewhere else delivery.ok
         return handed
 
     async def _settlement(self, outcome: Outcome, handed: bool | None, *, seen: str = "") -> list[ev.AnyEvent]:
@@ -123,8 +128,14 @@ class Ending:
             retry=result.retry,
             park=result.park,
             refund=day_of(self._claim.claimed_at) if result.refund else "",
+            refund_turns=self._unfinished_turns(outcome) if result.refund_turns else 0,
         )
-        return [*self._new_view(now), *self._pause(outcome, result, now), settled]
+        fault = self._ledger.world.fault_of(self._claim.agent)
+        return [*self._new_view(now), *pause(outcome, result, self._claim, fault, now), settled]
+
+    def _unfinished_turns(self, outcome: Outcome) -> int:
+        """The turn that was charged and did not complete; none where the agent did not get that far."""
+        return max(self._ledger.world.running[self._claim.issue_id].turn - outcome.turns, 0)
 
     def _new_view(self, now: float) -> list[ev.AnyEvent]:
         """What we know of the issue's state by now, so that no decision is made on an older look at the tracker."""
@@ -134,15 +145,19 @@ class Ending:
         moved = replace(view, state=self._issue.state)
         return [ev.IssueSeen(at=now, issue_id=self._issue.id, view=moved)]
 
-    def _pause(self, outcome: Outcome, result: Settlement, now: float) -> list[ev.AnyEvent]:
-        if outcome.error_kind != "rate_limited" or result.retry is None:
-            return []
-        provider, until = self._config.agent.kind, result.retry.due_at
-        return [ev.ProviderPaused(at=now, provider=provider, until=until, detail=outcome.error)]
-
     def _settle(self, outcome: Outcome, handed: bool | None, now: float) -> Settlement:
+        world = self._ledger.world
+        fault = world.fault_of(self._claim.agent)
         return settle(
-            outcome, self._claim, self._policy, state=self._issue.state, handoff=handed, fingerprint="", now=now
+            outcome,
+            self._claim,
+            self._policy,
+            state=self._issue.state,
+            handoff=handed,
+            fingerprint="",
+            now=now,
+            faults=fault.tries if fault else 0,
+            works_for_others=world.works_for_others(self._claim),
         )
 
     async def _look_again(self) -> None:

@@ -49,10 +49,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     parked: tuple[Aside, ...]
     waiting: tuple[Waiting, ...]
     out_of_budget: tuple[View, ...]
+    held: tuple[View, ...]
 
     @property
     def clean(self) -> bool:
-        return not (self.parked or self.waiting or self.out_of_budget)
+        return not (self.parked or self.waiting or self.out_of_budget or self.held)
 
 
 def glance(services: Services, runs: Sequence[ActiveRun]) -> Glance:
@@ -88,10 +89,13 @@ def _run(world: World, run: ActiveRun, now: float) -> RunGlance:
 
 
 def summarise(world: World, *, drained: bool) -> Summary:
-    starved = [issue_id for issue_id, (rule, _) in world.skips.items() if rule == "day-budget"]
+    def skipped(rule: str) -> tuple[View, ...]:
+        return tuple(view for view in world.issues.values() if world.skips.get(view.id, ("", ""))[0] == rule)
+
     return Summary(
         drained=drained,
         parked=tuple(world.parked.values()),
         waiting=tuple(world.waiting.values()),
-        out_of_budget=tuple(world.issues[issue_id] for issue_id in starved if issue_id in world.issues),
+        out_of_budget=skipped("day-budget"),
+        held=skipped("agent-held"),
     )

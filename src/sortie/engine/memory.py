@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core import events as ev
 from ..core.policy import Policy
-from ..core.world import Aside, Running, Waiting, World
+from ..core.world import Aside, Pause, Running, Waiting, World
 from ..store.load import ClaimRow, Loaded
 
 
@@ -44,7 +44,16 @@ def world_of(loaded: Loaded, policy: Policy) -> World:
             )
             for row in loaded.parked
         },
-        pauses={row.provider: row.until for row in loaded.pauses},
+        pauses={
+            row.provider: Pause(
+                until=row.until,
+                error_kind=row.error_kind,
+                detail=row.detail,
+                tries=row.tries,
+                issue_id=row.issue_id,
+            )
+            for row in loaded.pauses
+        },
         spent=dict(loaded.spent),
         day=loaded.day,
         day_spent=loaded.day_spent,
@@ -59,6 +68,7 @@ def _running(row: ClaimRow) -> Running:
         attempt=row.attempt,
         failures=row.failures,
         claimed_at=row.claimed_at,
+        agent=row.agent,
         turn=row.turn,
         stop=row.stop_cause,
         stop_detail=row.stop_detail,

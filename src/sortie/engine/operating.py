@@ -21,7 +21,9 @@ async def pending(services: Services) -> list[CommandRow]:
 
 
 async def obey_commands(services: Services, runs: Mapping[str, ActiveRun]) -> None:
+    """All that wait, in one transaction; runs are stopped once that is on disk."""
     ledger = services.ledger
+    stopping = []
     for command in await pending(services):
         now = services.clock.now()
         answer = obey(ledger.world, command.verb, command.issue, now)
@@ -33,7 +35,9 @@ async def obey_commands(services: Services, runs: Mapping[str, ActiveRun]) -> No
             outcome=answer.outcome,
             ok=answer.ok,
         )
-        await ledger.record(done, *answer.events)
-        for event in answer.events:
-            if isinstance(event, ev.Stopping) and (run := runs.get(event.issue_id)):
-                run.stop()
+        ledger.post(done, *answer.events)
+        stopping += [event.issue_id for event in answer.events if isinstance(event, ev.Stopping)]
+    await ledger.flushed()
+    for issue_id in stopping:
+        if run := runs.get(issue_id):
+            run.stop()

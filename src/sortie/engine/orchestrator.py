@@ -33,6 +33,7 @@ from .glance import Glance, Summary, glance, summarise
 from .ledger import Ledger, Listener
 from .memory import world_of
 from .operating import obey_commands, pending
+from .readiness import Readiness, is_certain
 from .recovery import recover
 from .reload import WorkflowKeeper
 from .run import ActiveRun
@@ -140,27 +141,34 @@ class Orchestrator:
         self, services: Services, ticker: Ticker, cleanup: Cleanup, *, until_idle: bool
     ) -> None:
         failures = 0
+        readiness = Readiness(services, self._environ)
         while not self._draining:
             services.wake = anyio.Event()
             self._keeper.refresh(services)
             await obey_commands(services, ticker.runs)
+            readiness.look()
             await ticker.tick()
             failures = failures + 1 if ticker.tracker_error else 0
-            busy = ticker.runs or ticker.undecided or services.ledger.world.waiting or cleanup.busy
+            world = services.ledger.world
+            due = world.waiting and not is_certain(world)
+            busy = ticker.runs or ticker.undecided or due or cleanup.busy
             if until_idle and not busy:
                 if not failures:
                     return
                 if failures >= TRIES_BEFORE_GIVING_UP:
                     raise TrackerError(TrackerError.TRANSPORT, ticker.tracker_error)
-            with anyio.move_on_after(self._until_next(services, ticker, hurry=until_idle and failures > 0)):
+            pause = self._until_next(services, ticker, readiness, hurry=until_idle and failures > 0)
+            with anyio.move_on_after(pause):
                 await services.wake.wait()
 
-    def _until_next(self, services: Services, ticker: Ticker, *, hurry: bool) -> float:
+    def _until_next(self, services: Services, ticker: Ticker, readiness: Readiness, *, hurry: bool) -> float:
         """Seconds to the next moment at which time alone can change a decision."""
         world, now = services.ledger.world, self._clock.now()
         moments = [now + (1.0 if hurry else services.workflow.config.polling_interval)]
         moments += [waiting.retry.due_at for waiting in world.waiting.values() if waiting.retry.due_at > now]
-        moments += [until for until in world.pauses.values() if until > now]
+        moments += [pause.until for pause in world.pauses.values() if pause.until > now]
+        if look := readiness.next_look(now):
+            moments.append(look)
         if late := next_deadline(ticker.pulses(), world.policy):
             moments.append(late)
         return max(min(moments) - now, 0.0)

@@ -123,10 +123,9 @@ async def _usage(services: Services, run_id: str) -> Usage:
 
 async def _handed_over(services: Services, run_id: str) -> bool:
     """Whether the hand-off had been made before the crash."""
-    return any(
-        isinstance(event, ev.EffectDone) and event.verb == "transition" and event.ok
-        for event in await _log_of(services, run_id)
-    )
+    done = [event for event in await _log_of(services, run_id) if isinstance(event, ev.EffectDone)]
+    state = services.ledger.world.policy.handoff_state
+    return any(event.verb == "transition" and event.ok and event.detail == state for event in done)
 
 
 async def _log_of(services: Services, run_id: str) -> list[ev.AnyEvent]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ..core import events as ev
 from ..core.budget import day_of, turn_refused
 from ..core.events import AnyEvent, Level
-from ..core.exits import Outcome, stopped
+from ..core.exits import Outcome, is_agent_fault, stopped
 from ..core.liveness import Pulse
 from ..core.model import Issue, Usage
 from ..core.world import Running
@@ -34,6 +34,9 @@ from .toollog import ToolLog
 log = logging.getLogger(__name__)
 E = TypeVar("E")
 
+# An agent that has not been refused by its program or its provider by then is at work.
+ANNOUNCED_WITHIN = 10.0
+
 
 class ActiveRun:
     """Implements `RunLink` for its host. `issue` is the last known version, our own transitions included."""
@@ -51,6 +54,9 @@ class ActiveRun:
         self.pulse = Pulse(issue_id=claim.issue_id, run_id=claim.run_id, last_sign=self.now())
         self._unbilled = Usage()
         self._unpriced = Usage()
+        self._in_turn = anyio.Event()
+        self._works = anyio.Event()
+        self._announced = False
         self._execution: Execution | None = None
         self._stopped = False
         self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id))
@@ -91,7 +97,6 @@ class ActiveRun:
         if not self._workflow.config.policy().is_active(self.issue.state):
             error = f"the issue is in {self.issue.state} now, which is not active"
             return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
-        await self._announce()
         session_id, session_cost = await self._conversation()
         order = RunOrder(
             store_id=self._services.ledger.store.store_id,
@@ -109,7 +114,13 @@ class ActiveRun:
         self._execution = self._services.host.prepare(order, self)
         if self._stopped:
             self._execution.stop()
-        return await self._execution.execute()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._announce_in_time)
+            outcome = await self._execution.execute()
+            tasks.cancel_scope.cancel()
+        if self._works.is_set() or not (self._stopped or is_agent_fault(outcome)):
+            await self._announce()
+        return outcome
 
     async def _conversation(self) -> tuple[str, float]:
         """The one to resume, and its cost: that of the issue's last run, if the same kind of agent led it."""
@@ -118,17 +129,23 @@ class ActiveRun:
             return "", 0.0
         return self.session_id or last.session_id, last.cost_usd
 
+    async def _announce_in_time(self) -> None:
+        """Tell the tracker once the agent works: one that cannot run at all moves no issue."""
+        await self._in_turn.wait()
+        with anyio.move_on_after(ANNOUNCED_WITHIN):
+            await self._works.wait()
+        with anyio.CancelScope(shield=True):
+            await self._announce()
+
     async def _announce(self) -> None:
-        """Tell the tracker that work begins; its failure delays nothing."""
+        """Tell the tracker that work goes on; its failure delays nothing."""
+        if self._announced:
+            return
+        self._announced = True
         config = self._workflow.config
         target = config.tracker.in_progress_state
         if target and self.issue.state.lower() != target.lower():
-            try:
-                with anyio.fail_after(TRACKER_DEADLINE):
-                    await self._tracker.transition(self.issue.id, target)
-                self.issue = replace(self.issue, state=target)
-            except (TrackerError, TimeoutError) as error:
-                self.note("warning", f"the transition to {target} failed", str(error))
+            await self._move_to(target)
         if config.tracker.comments.on_dispatch:
             text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
             planned = self._event(
@@ -136,6 +153,24 @@ class ActiveRun:
             )
             await self.record(planned)
             await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
+
+    async def _move_to(self, target: str) -> None:
+        """Unless somebody, perhaps the agent itself, has moved the issue since it was claimed."""
+        try:
+            with anyio.fail_after(TRACKER_DEADLINE):
+                found = await self._tracker.fetch_issue(self.issue.id)
+                if found.state == self.issue.state:
+                    await self._tracker.transition(self.issue.id, target)
+                    self.issue = replace(self.issue, state=target)
+        except (TrackerError, TimeoutError) as error:
+            self.note("warning", f"the transition to {target} failed", str(error))
+
+    def _agent_works(self) -> None:
+        """It used tokens or completed a turn: neither its program nor its provider refuses it."""
+        self._works.set()
+        fault = self._services.ledger.world.fault_of(self.claim.agent)
+        if fault and self.claim.claimed_at >= fault.until:
+            self.post(self._event(ev.ProviderResumed, provider=self.claim.agent, why="a run of it works"))
 
     def _with_our_stop(self, outcome: Outcome) -> Outcome:
         """What we decided about the run outweighs what its processes said on the way out.
@@ -167,10 +202,12 @@ class ActiveRun:
             return f"the budget of the day is used up: {refused}"
         await self.record(self._event(ev.TurnStarted, turn=turn, day=day))
         self.pulse.turn_started = self.pulse.last_sign = self.now()
+        self._in_turn.set()
         return ""
 
     async def end_turn(self, turn: int) -> None:
         self.pulse.turn_started = None
+        self._agent_works()
         self.bill()
         self._count_tool_calls()
         await self.record(self._event(ev.TurnEnded, turn=turn))
@@ -214,6 +251,8 @@ class ActiveRun:
 
     def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
         self.pulse.last_sign = self.now()
+        if usage.total:
+            self._agent_works()
         if cost_follows:
             self._unpriced = self._unpriced.plus(usage)
         elif usage.cost_usd:

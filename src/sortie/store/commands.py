@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from sqlite3 import Connection
@@ -32,17 +33,23 @@ class CommandOutcome(Struct, frozen=True):
     done_at: float
 
 
-def add_command(path: Path, verb: str, issue: str) -> int:
-    """Leave a command for the orchestrator, running now or started later; answers its number."""
+def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
+    """Leave commands for the orchestrator, running now or started later, all or none; answers their numbers."""
+    now = time.time()
     with closing(connect_existing(path, "rw")) as db:
         try:
             db.execute("PRAGMA synchronous = FULL")
-            row = db.execute(
-                "INSERT INTO commands (at, verb, issue) VALUES (?, ?, ?) RETURNING id", (time.time(), verb, issue)
-            ).fetchone()
+            db.execute("BEGIN IMMEDIATE")
+            ids = [
+                db.execute(
+                    "INSERT INTO commands (at, verb, issue) VALUES (?, ?, ?) RETURNING id", (now, verb, issue)
+                ).fetchone()[0]
+                for issue in issues
+            ]
+            db.execute("COMMIT")
         except sqlite3.Error as error:
             raise explain(error, path) from error
-    return int(row[0])
+    return ids
 
 
 def pending_commands(db: Connection) -> list[CommandRow]:

@@ -66,6 +66,9 @@ class PauseRow(Struct, frozen=True):
     provider: str
     until: float
     detail: str
+    error_kind: str
+    tries: int
+    issue_id: str
 
 
 class EffectRow(Struct, frozen=True):

@@ -72,9 +72,12 @@ def _project(db: Connection, event: ev.AnyEvent) -> None:
             _unparked(db, event)
         case ev.ProviderPaused():
             db.execute(
-                "INSERT OR REPLACE INTO pauses (provider, until, detail) VALUES (?, ?, ?)",
-                (event.provider, event.until, event.detail),
+                """INSERT OR REPLACE INTO pauses (provider, until, detail, error_kind, tries, issue_id)
+                   VALUES (?, ?, ?, ?, ?, ?)""",
+                (event.provider, event.until, event.detail, event.error_kind, event.tries, event.issue_id),
             )
+        case ev.ProviderResumed():
+            db.execute("DELETE FROM pauses WHERE provider = ?", (event.provider,))
         case ev.ToolCalled():
             db.execute(
                 """INSERT INTO tool_calls (tool, result, calls) VALUES (?, ?, 1)
@@ -188,7 +191,7 @@ def _run_ended(db: Connection, event: ev.RunEnded) -> None:
 def _settled(db: Connection, event: ev.Settled) -> None:
     db.execute("DELETE FROM claims WHERE issue_id = ?", (event.issue_id,))
     if event.refund:
-        _refund(db, event.issue_id, event.refund)
+        _refund(db, event.issue_id, event.refund, event.refund_turns)
     if event.retry:
         _retry(db, event, event.retry)
     if event.park:
@@ -260,9 +263,10 @@ def _charge(
         )
 
 
-def _refund(db: Connection, issue_id: str, day: str) -> None:
+def _refund(db: Connection, issue_id: str, day: str, turns: int) -> None:
     for scope, key in (("issue", issue_id), ("day", day)):
         db.execute(
-            "UPDATE budget SET sessions = max(sessions - 1, 0) WHERE scope = ? AND key = ?",
-            (scope, key),
+            """UPDATE budget SET sessions = max(sessions - 1, 0), turns = max(turns - ?, 0)
+               WHERE scope = ? AND key = ?""",
+            (turns, scope, key),
         )

@@ -1,0 +1,72 @@
+"""Whether the agent of the workflow can start at all: looked at before runs start, and again while it cannot.
+
+A fault of the agent is one that every run would meet: no program, no login, settings that it does not take. While
+one is known nothing starts, nothing is charged and no issue is moved, but for one run at a time that tries again.
+That run working ends it, and so does a look that finds the missing program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..agents.port import Agent
+from ..core import events as ev
+from ..core.exits import LONGEST_LIMIT
+from ..core.operator import try_agent_again
+from ..core.world import World
+from ..hosts.environment import passed_on
+from .services import Services
+
+LOOK_EVERY = 5.0
+
+# A fault that no run has met yet was seen by a look, and a look ends it.
+SEEN = 0
+# After this many runs nobody needs to wait for another one to know.
+CERTAIN = 2
+
+
+class Readiness:
+    def __init__(self, services: Services, environ: Mapping[str, str]) -> None:
+        self._services = services
+        self._environ = environ
+        self._looked_at: Agent | None = None
+        self._next_look = 0.0
+
+    def look(self) -> None:
+        """Before each decision. Costs a comparison while the agent works, some file look-ups while it does not."""
+        services, now = self._services, self._services.clock.now()
+        kind = services.workflow.config.agent.kind
+        fault = services.ledger.world.fault_of(kind)
+        changed = services.agent is not self._looked_at
+        asked = fault is not None and fault.tries == SEEN and fault.until <= now
+        if not changed and (fault is None or now < self._next_look) and not asked:
+            return
+        self._looked_at = services.agent
+        self._next_look = now + LOOK_EVERY
+        names = (*services.agent.variables, *services.workflow.config.agent.env)
+        missing = services.agent.missing(passed_on(self._environ, names))
+        if missing:
+            detail = services.redactor.text(str(missing))
+            if fault is None or fault.detail != detail or fault.until <= now:
+                until = now + LONGEST_LIMIT
+                services.ledger.post(
+                    ev.ProviderPaused(
+                        at=now, provider=kind, until=until, detail=detail, error_kind=missing.kind, tries=SEEN
+                    )
+                )
+        elif fault and fault.tries == SEEN:
+            services.ledger.post(ev.ProviderResumed(at=now, provider=kind, why="its program is there"))
+        elif fault and changed:
+            # The service, or the workflow, is new: one run shows whether that helped.
+            services.ledger.post(*try_agent_again(services.ledger.world, now))
+
+    def next_look(self, now: float) -> float | None:
+        """When to look again, where there is a fault to look for."""
+        kind = self._services.workflow.config.agent.kind
+        return max(self._next_look, now) if self._services.ledger.world.fault_of(kind) else None
+
+
+def is_certain(world: World) -> bool:
+    """Whether nothing will start until somebody mends the agent."""
+    fault = world.fault_of(world.policy.provider)
+    return fault is not None and (fault.tries == SEEN or fault.tries >= CERTAIN)

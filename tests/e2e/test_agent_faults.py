@@ -1,0 +1,154 @@
+"""An agent that cannot run costs nothing: dispatch is held with the reason, and goes on when the cause is gone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sortie.core import events as ev
+from sortie.core.budget import Spent
+
+from .shell import BLOCKED, says
+
+MANY = 60
+BOARD: dict[str, Any] = {
+    "tracker": {"in_progress_state": "In Progress", "comments": {"on_dispatch": True, "on_failure": True}}
+}
+
+
+def unspent(project) -> bool:
+    loaded = project.loaded()
+    return all(spent == Spent() for spent in loaded.spent.values()) and loaded.day_spent == Spent()
+
+
+def untouched(project) -> bool:
+    return all(record["state"] == "To Do" and not record.get("comments") for record in project.issues())
+
+
+def skipped(project) -> set[str]:
+    return {rule for rule, _ in project.loaded().skips.values()}
+
+
+def test_without_its_program_nothing_starts_and_nothing_is_spent(project):
+    """Sixty issues: none is started, moved, charged or parked; status and why tell the reason and the fix."""
+    project.workflow({**BOARD, "agent": {"command": "no-such-agent --go"}})
+    for number in range(MANY):
+        project.add(str(number))
+    assert project.run() == 3
+    assert project.events(ev.Claimed) == []
+    assert project.parked() == {}
+    assert unspent(project)
+    assert untouched(project)
+    for told in (project.sortie("status").stdout, project.sortie("why", "T-7").stdout):
+        assert "no-such-agent was not found" in told
+        assert "agent.command" in told
+    (paused,) = json.loads(project.sortie("status", "--json").stdout)["paused"]
+    assert (paused["agent"], paused["kind"]) == ("command", "agent_not_found")
+
+
+def test_work_begins_by_itself_when_the_program_is_there(project):
+    """The service looks for it; nobody has to start it again."""
+    program = project.root / "agent"
+    project.workflow({"agent": {"command": str(program)}})
+    project.add("1", says("worked"))
+    service = project.start()
+    service.until(lambda: skipped(project) == {"agent-held"})
+    program.write_text(f"#!/bin/sh\nexec sh {project.root}/agents/$SORTIE_ISSUE_ID.sh\n")
+    program.chmod(0o755)
+    service.until(lambda: project.diary() == ["worked"])
+    service.stop()
+
+
+def test_a_script_that_is_not_executable_holds_dispatch_with_the_fix(project):
+    script = project.root / "agent.sh"
+    script.write_text("#!/bin/sh\n")
+    project.workflow({**BOARD, "agent": {"command": "./agent.sh"}})
+    project.add("1")
+    assert project.run() == 3
+    assert project.events(ev.Claimed) == []
+    assert untouched(project)
+    assert "chmod +x" in project.sortie("why", "T-1").stdout
+
+
+def test_a_refused_login_holds_dispatch_and_counts_as_no_run(project):
+    """No session, no turn and no attempt is spent, no issue moved, no comment written, nothing parked."""
+    refused = {"outcome": "auth", "reason": "not logged in"}
+    project.workflow({**BOARD, "agent": {"kind": "mock"}, "mock": {"turns": [refused]}})
+    for number in range(20):
+        project.add(str(number))
+    assert project.run() == 3
+    runs = [claim.attempt for claim in project.events(ev.Claimed)]
+    assert len(runs) == 10 + 1, "those that were under way together, and one that tried again"
+    assert set(runs) == {1}
+    assert unspent(project)
+    assert untouched(project)
+    assert project.parked() == {}
+    assert "not logged in" in project.sortie("status").stdout
+    assert "not logged in" in project.sortie("why", "T-19").stdout
+
+
+def test_one_run_shows_that_a_login_is_accepted_again_and_all_others_follow(project):
+    """Every issue is worked on once, none of them parked, each charged for one session."""
+    refused = {"outcome": "auth", "reason": "not logged in"}
+    accepted = {"status": "blocked", "reason": "done what I could"}
+    project.workflow({"agent": {"kind": "mock"}, "mock": {"turns": [refused, accepted]}})
+    for number in range(5):
+        project.add(str(number))
+    project.run()
+    assert set(project.parked().values()) == {("signal", "done what I could")}
+    assert len(project.parked()) == 5
+    assert {spent.sessions for spent in project.loaded().spent.values()} == {1}
+    assert project.loaded().pauses == []
+
+
+def test_retry_by_hand_tries_a_refused_login_at_once(project):
+    """A person who has logged in need not wait for the next try."""
+    refused = {"outcome": "auth", "reason": "not logged in"}
+    project.workflow({"agent": {"kind": "mock"}, "mock": {"turns": [refused]}})
+    project.add("1")
+    service = project.start()
+    service.until(lambda: [pause.tries for pause in project.events(ev.ProviderPaused)] == [1, 2, 3, 4])
+    assert project.sortie("retry", "--all").returncode == 0
+    service.until(lambda: project.loaded().pauses[0].tries == 5)
+    service.stop()
+    times = [pause.at for pause in project.events(ev.ProviderPaused)]
+    assert times[-1] < times[3] + 8, "the next try was due eight seconds after the fourth"
+
+
+def test_a_changed_workflow_is_tried_at_once(project):
+    refused = {"turns": [{"outcome": "auth", "reason": "not logged in"}]}
+    project.workflow({"agent": {"kind": "mock"}, "mock": refused})
+    project.add("1")
+    service = project.start()
+    service.until(lambda: len(project.events(ev.ProviderPaused)) >= 3)
+    project.workflow({"agent": {"kind": "mock"}, "mock": {"turns": [{"status": "blocked"}]}})
+    service.until(lambda: project.parked())
+    service.stop()
+    assert project.loaded().pauses == []
+
+
+def test_a_fault_that_only_one_issue_meets_parks_that_issue_and_no_other(project):
+    """A script that ends with code 127 looks like a missing program; the others show that it is not."""
+    project.workflow({"agent": {"max_concurrent_agents": 1}, "budget": {"per_issue": {"sessions": 9}}})
+    project.add("1", "exit 127", priority=1)
+    project.add("2", BLOCKED, priority=2)
+    project.add("3", BLOCKED, priority=2)
+    assert project.run() == 3
+    assert {issue: kind for issue, (kind, _) in project.parked().items()} == {
+        "1": "error",
+        "2": "signal",
+        "3": "signal",
+    }
+    assert project.loaded().spent["1"].sessions == 1, "only the run that counted is charged"
+
+
+def test_a_restart_tries_an_agent_again_that_could_not_run(project):
+    """Whoever mends the login and starts the service anew does not wait."""
+    refused = {"turns": [{"outcome": "auth", "reason": "not logged in"}]}
+    project.workflow({"agent": {"kind": "mock"}, "mock": refused})
+    project.add("1")
+    assert project.run() == 3
+    project.workflow({"agent": {"kind": "mock"}, "mock": {"turns": [{"status": "blocked"}]}})
+    assert project.run() == 3
+    assert project.parked()["1"][0] == "signal"
+    assert [run.attempt for run in project.runs("1")] == [1, 1, 1]
