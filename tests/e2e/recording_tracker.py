@@ -33,6 +33,9 @@ class RecordingTracker(FileTracker):
     def check(cls, settings: TrackerSettings) -> list[tuple[str, str]]:
         return []
 
+    def watched_files(self) -> tuple[Path, ...]:
+        return () if self._options.get("unwatched") else super().watched_files()
+
     async def fetch_issue(self, issue_id: str) -> Issue:
         self._note("fetch_issue", issue_id)
         self._do("on_fetch_issue")

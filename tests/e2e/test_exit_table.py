@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sortie.core import events as ev
 
 from .project import merged
@@ -95,14 +97,32 @@ def test_review_without_a_hand_off_state_is_parked(project):
     assert project.parked()["1"] == ("signal", "needs-human-review")
 
 
-def test_an_issue_that_is_no_longer_active_is_not_handed_over(project):
-    """A2O-08: somebody closed it during the turn; it stays where they put it."""
-    project.workflow(HANDOFF)
+@pytest.mark.parametrize("signal", ["true", REVIEW])
+@pytest.mark.parametrize("state", ["Waiting", "Done"])
+def test_an_issue_that_is_no_longer_active_is_not_handed_over(project, signal, state):
+    """A2O-08: somebody moved it during the turn, and nobody noticed before its end; it stays where they put it."""
+    unnoticed = {"polling": {"interval_ms": 60_000}}
+    project.workflow(merged(merged(HANDOFF, unnoticed), project.record_tracker_calls(unwatched=True)))
     move = (
         "import json, os; p = os.environ['SORTIE_WORKFLOW_DIR'] + '/issues.json'; d = json.load(open(p));"
-        "d[0]['state'] = 'Waiting'; open(p + '.new', 'w').write(json.dumps(d)); os.rename(p + '.new', p)"
+        f"d[0]['state'] = '{state}'; open(p + '.new', 'w').write(json.dumps(d)); os.rename(p + '.new', p)"
     )
-    project.add("1", f'python3 -c "{move}"')
-    project.run()
-    assert project.state("1") == "Waiting"
+    project.add("1", f'python3 -c "{move}"; {signal}')
+    assert project.run() == 0
+    assert project.only_run("1").status == "succeeded"
+    assert project.state("1") == state
+    assert not [line for line in project.diary() if "transition" in line]
+    assert (project.settled("1").retry, project.settled("1").park) == (None, None)
+
+
+def test_a_hand_off_that_cannot_be_looked_at_is_a_failed_one(project):
+    """A2O-08: without knowing that the issue is active nothing is moved; a warning, no retry."""
+    asked = project.root / "asked"
+    fails = f"test ! -e {asked}"
+    project.workflow(merged(HANDOFF, project.record_tracker_calls(on_fetch_issue=fails)))
+    project.add("1", f"touch {asked}; {REVIEW}")
+    assert project.run() == 3
+    assert project.state("1") == "To Do"
+    assert not [line for line in project.diary() if "transition" in line]
     assert project.settled("1").retry is None
+    assert [done.ok for done in project.events(ev.EffectDone, "1")] == [False]

@@ -142,12 +142,14 @@ def test_the_word_of_the_last_run_is_gone_in_the_next(project):
 
 
 def test_the_folder_is_not_made_for_the_status_file(project):
-    """A2O-26: before the agent writes, there is no status file, and no folder that holds nothing of our own."""
-    project.add("1", says("$(test -d .sortie && ls -A .sortie | tr '\\n' ' ' || echo none)"))
+    """A2O-26: neither deleting the old word nor reading the new one makes it; our own files alone do."""
+    looks = "ls -d .sortie 2>/dev/null || echo none"
+    project.workflow(
+        {"hooks": {"before_run": says(f"before $({looks})"), "after_run": says(f"after $({looks})")}},
+    )
+    project.add("1", f"{says('during $(ls -A .sortie | tr -s [:space:] +)')}; rm -r .sortie")
     project.run()
-    (found,) = project.diary()
-    assert set(found.split()) <= {"none", ".gitignore", "mcp.json", "state.json"}
-    assert found
+    assert project.diary() == ["before none", "during .gitignore+mcp.json+state.json+", "after none"]
 
 
 def test_the_first_prompt_ends_with_the_status_text_and_later_ones_have_none_of_it(project):

@@ -28,6 +28,8 @@ IGNORED = {
     "leading empty line": b"\nblocked\n",
     "upper case": b"BLOCKED\n",
     "title case": b"Blocked\n",
+    "review in upper case": b"NEEDS-HUMAN-REVIEW\n",
+    "review in title case": b"Needs-Human-Review\n",
     "longer word": b"blocked-by-ci\n",
     "word of a later version": b"needs-rest\n",
     "review with underscores": b"needs_human_review\n",
@@ -59,7 +61,7 @@ def test_recognised_words_stop_the_run_and_nothing_else_in_the_file_matters(proj
 
 
 def test_everything_else_is_ignored_with_a_warning(project):
-    """A2O-03 A2O-12 A2O-14 A2O-24: no case folding, trimming or decoding; unknown words break nothing."""
+    """A2O-03 A2O-05 A2O-12 A2O-14 A2O-24: no case folding, trimming or decoding; unknown words break nothing."""
     add_all(project, IGNORED.values())
     project.run()
     for number, case in enumerate(IGNORED):

@@ -53,6 +53,8 @@ def test_a_token_is_recognised_with_ascii_whitespace_around_it(token, form):
     [
         b"Blocked\n",
         b"BLOCKED",
+        b"Needs-Human-Review\n",
+        b"NEEDS-HUMAN-REVIEW",
         b"blocked!",
         b"blocked needs-human-review",
         b"needs_human_review",
@@ -69,7 +71,7 @@ def test_a_token_is_recognised_with_ascii_whitespace_around_it(token, form):
     ],
 )
 def test_anything_else_is_unrecognised(raw):
-    """A2O-03, A2O-12, A2O-14: no case folding, no Unicode trimming, no decoding."""
+    """A2O-03, A2O-05, A2O-12, A2O-14: no case folding, no Unicode trimming, no decoding."""
     status = parse_status(raw)
     assert status.token is None
     assert status.present
