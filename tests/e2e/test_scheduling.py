@@ -160,6 +160,49 @@ def test_the_in_progress_transition_and_comments_are_written_and_count_as_ours(p
     assert len(project.runs("2")) == 1
 
 
+def test_a_comment_claims_no_more_than_is_known(project):
+    """An agent that ended without a signal may have done anything."""
+    project.workflow({"tracker": {"comments": {"on_completion": True}}})
+    project.add("1")
+    project.run()
+    (comment,) = project.issue("1")["comments"]
+    assert "ended its turns without a signal" in comment["body"]
+    assert "completed its work" not in comment["body"]
+
+
+def test_an_issue_is_in_progress_while_its_agent_is_at_work(project):
+    """Tokens show that it is; a silent one is believed after a few seconds."""
+    project.workflow(
+        {
+            "tracker": {"in_progress_state": "In Progress"},
+            "agent": {"kind": "mock"},
+            "mock": {"turns": [{"input_tokens": 10, "outcome": "hang"}]},
+        }
+    )
+    project.add("1")
+    service = project.start()
+    service.until(lambda: project.state("1") == "In Progress")
+    service.stop()
+    project.workflow({"tracker": {"in_progress_state": "In Progress"}})
+    project.add("2", FOR_EVER)
+    service = project.start()
+    service.until(lambda: project.state("2") == "In Progress")
+    service.stop()
+
+
+def test_an_agent_that_moved_its_own_issue_is_not_contradicted(project):
+    """The in-progress transition is for issues that are where they were when the run began."""
+    project.workflow({"tracker": {"in_progress_state": "In Progress", "handoff_state": "Review"}})
+    move = (
+        "import json, os; p = os.environ['SORTIE_WORKFLOW_DIR'] + '/issues.json'; d = json.load(open(p));"
+        "d[0]['state'] = 'Review'; open(p + '.new', 'w').write(json.dumps(d)); os.rename(p + '.new', p)"
+    )
+    project.add("1", f'python3 -c "{move}"')
+    assert project.run() == 0
+    assert project.state("1") == "Review"
+    assert "In Progress" not in [seen.view.state for seen in project.events(ev.IssueSeen, "1")]
+
+
 @pytest.mark.parametrize(("verb", "parked"), [("stop", True), ("retry", False)])
 def test_an_operator_stops_a_run_or_hurries_a_retry(project, verb, parked):
     """Commands reach the running service and are answered."""

@@ -2,10 +2,10 @@
 
 | kind                 | again?              | meant                                                              |
 |----------------------|---------------------|--------------------------------------------------------------------|
-| agent_not_found      | no                  | the program is not there (exit code 127)                           |
-| agent_not_executable | no                  | it cannot be run (exit code 126)                                   |
-| agent_auth           | no                  | key or login missing, refused or without the right                 |
-| agent_config         | no                  | an option, a model or a mode that the agent does not take          |
+| agent_not_found      | when mended         | the program is not there (exit code 127)                           |
+| agent_not_executable | when mended         | it cannot be run (exit code 126)                                   |
+| agent_auth           | when mended         | key or login missing, refused or without the right                 |
+| agent_config         | when mended         | an option, a model or a mode that the agent does not take          |
 | permission_denied    | no                  | the agent was not allowed to use a tool that it wanted             |
 | model_refused        | no                  | the model declined to answer                                       |
 | rate_limited         | at the reset        | rate or usage limit; no attempt is spent                           |

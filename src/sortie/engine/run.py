@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 E = TypeVar("E")
 
 # An agent that has not been refused by its program or its provider by then is at work.
-ANNOUNCED_WITHIN = 10.0
+ANNOUNCED_WITHIN = 5.0
 
 
 class ActiveRun:
