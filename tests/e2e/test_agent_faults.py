@@ -39,7 +39,11 @@ def test_without_its_program_nothing_starts_and_nothing_is_spent(project):
     assert project.parked() == {}
     assert unspent(project)
     assert untouched(project)
-    for told in (project.sortie("status").stdout, project.sortie("why", "T-7").stdout):
+    for told in (
+        project.sortie("status").stdout,
+        project.sortie("why", "T-7").stdout,
+        project.sortie("run", "--dry-run").stdout,
+    ):
         assert "no-such-agent was not found" in told
         assert "agent.command" in told
     (paused,) = json.loads(project.sortie("status", "--json").stdout)["paused"]

@@ -6,6 +6,7 @@ import os
 import signal
 
 from sortie.core import events as ev
+from sortie.core.budget import Spent
 from tests import npm
 from tests.e2e.processes import is_alive, wait_for
 
@@ -20,13 +21,15 @@ def ended(scene: Scene, issue_id: str = "1") -> ev.RunEnded:
     return scene.project.events(ev.RunEnded, issue_id)[-1]
 
 
-def test_a_refused_key_parks_the_issue_at_once(scene):
-    scene.workflow(key="sk-wrong-0123456789")
+def test_a_refused_key_holds_dispatch_and_spends_nothing(scene):
+    scene.workflow({"tracker": {"in_progress_state": "In Progress"}}, key="sk-wrong-0123456789")
     scene.issue(DONE)
     assert scene.run() == 3, scene.project.output()
     assert (ended(scene).error_kind, ended(scene).turns) == ("agent_auth", 0), ended(scene).error
-    assert scene.project.parked()["1"][0] == "error"
-    assert len(scene.project.events(ev.RunEnded)) == 1
+    loaded = scene.project.loaded()
+    assert [(pause.error_kind, pause.tries) for pause in loaded.pauses] == [("agent_auth", 2)]
+    assert (loaded.parked, loaded.spent["1"]) == ([], Spent())
+    assert scene.project.state("1") == "To Do"
     assert not any(request["authorised"] for request in scene.model.steps())
     scene.nobody_left()
 

@@ -16,6 +16,7 @@ from . import adapters
 from .clock import Clock
 from .gather import look
 from .memory import world_of
+from .readiness import missing_agent
 from .reload import load_workflow
 
 
@@ -32,7 +33,7 @@ async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | No
         found = await look(tracker, world, now, ())
     finally:
         await tracker.aclose()
-    for event in found.events:
+    for event in (*found.events, *missing_agent(adapters.build_agent(config), config, environ, now)):
         world.apply(event)
     world.skips.clear()  # every reason is wanted, not only those that changed
     return decide(world, Tick(now=now, candidates_known=True))

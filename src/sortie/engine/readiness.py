@@ -15,6 +15,7 @@ from ..core.exits import LONGEST_LIMIT
 from ..core.operator import try_agent_again
 from ..core.world import World
 from ..hosts.environment import passed_on
+from ..workflow.config import Config
 from .services import Services
 
 LOOK_EVERY = 5.0
@@ -43,17 +44,10 @@ class Readiness:
             return
         self._looked_at = services.agent
         self._next_look = now + LOOK_EVERY
-        names = (*services.agent.variables, *services.workflow.config.agent.env)
-        missing = services.agent.missing(passed_on(self._environ, names))
+        missing = missing_agent(services.agent, services.workflow.config, self._environ, now)
         if missing:
-            detail = services.redactor.text(str(missing))
-            if fault is None or fault.detail != detail or fault.until <= now:
-                until = now + LONGEST_LIMIT
-                services.ledger.post(
-                    ev.ProviderPaused(
-                        at=now, provider=kind, until=until, detail=detail, error_kind=missing.kind, tries=SEEN
-                    )
-                )
+            if fault is None or fault.detail != missing[0].detail or fault.until <= now:
+                services.ledger.post(*missing)
         elif fault and fault.tries == SEEN:
             services.ledger.post(ev.ProviderResumed(at=now, provider=kind, why="its program is there"))
         elif fault and changed:
@@ -64,6 +58,20 @@ class Readiness:
         """When to look again, where there is a fault to look for."""
         kind = self._services.workflow.config.agent.kind
         return max(self._next_look, now) if self._services.ledger.world.fault_of(kind) else None
+
+
+def missing_agent(
+    agent: Agent, config: Config, environ: Mapping[str, str], now: float
+) -> tuple[ev.ProviderPaused, ...]:
+    """What a look at the agent says against starting it; nothing where it may start."""
+    missing = agent.missing(passed_on(environ, (*agent.variables, *config.agent.env)))
+    if missing is None:
+        return ()
+    until, kind = now + LONGEST_LIMIT, config.agent.kind
+    paused = ev.ProviderPaused(
+        at=now, provider=kind, until=until, detail=str(missing), error_kind=missing.kind, tries=SEEN
+    )
+    return (paused,)
 
 
 def is_certain(world: World) -> bool:
