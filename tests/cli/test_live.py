@@ -126,13 +126,13 @@ class FakeTerminal(io.StringIO):
         return True
 
 
-def glance(running: int = 0, waiting: int = 0, parked: int = 0) -> Glance:
+def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = "") -> Glance:
     return Glance(
         now=1000.0,
         running=tuple(
             RunGlance(
                 issue_id=str(number),
-                identifier=f"R-{number}",
+                identifier=f"{prefix}R-{number}",
                 title="a title that says secret-secret",
                 run_id="r",
                 attempt=1,
@@ -149,7 +149,7 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0) -> Glance:
         waiting=tuple(
             Waiting(
                 issue_id=str(number),
-                identifier=f"W-{number}",
+                identifier=f"{prefix}W-{number}",
                 retry=Retry(kind="error", attempt=2, due_at=1030.0, error="it broke"),
             )
             for number in range(waiting)
@@ -157,7 +157,7 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0) -> Glance:
         parked=tuple(
             Aside(
                 issue_id=str(number),
-                identifier=f"P-{number}",
+                identifier=f"{prefix}P-{number}",
                 park=Park(kind="signal", reason="no access", fingerprint=""),
                 since=0.0,
             )
@@ -169,12 +169,12 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0) -> Glance:
     )
 
 
-def drawn(look, *events) -> str:
+def drawn(look, *events, width=120) -> str:
     view = LiveView(look, lambda text: text.replace("secret-secret", "[redacted]"), {}, FakeTerminal())
     for event in events:
         view.hear(event)
     screen = io.StringIO()
-    Console(file=screen, width=120).print(view.picture())
+    Console(file=screen, width=width).print(view.picture())
     return SEQUENCE.sub("", screen.getvalue())
 
 

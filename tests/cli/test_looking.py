@@ -9,11 +9,11 @@ import subprocess
 
 import pytest
 
-from .scene import BLOCK, REVIEW, WAIT, Scene, ask, wait_until
+from .scene import BLOCK, REVIEW, WAIT, WORKFLOW, Scene, ask, wait_until
 
 ROW = {
     *("issue_id", "identifier", "attempt", "agent", "workspace", "started_at", "completed_at", "status", "error"),
-    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd"),
+    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd", "run_id"),
 }
 
 
@@ -45,7 +45,7 @@ def test_status_after_the_end(look):
 
 def test_status_as_json(look):
     status = look("status", "--json").json()
-    assert list(status) == ["service", "running", "retrying", "parked", "budget", "totals", "tool_calls"]
+    assert list(status) == ["service", "running", "retrying", "parked", "ready", "budget", "totals", "tool_calls"]
     assert status["service"] is None
     assert [(item["identifier"], item["kind"]) for item in status["parked"]] == [("T-2", "signal")]
     assert status["budget"]["today"]["sessions"] == 2
@@ -61,7 +61,55 @@ def test_history_has_the_fields_of_a_run(look):
 def test_history_of_one_issue_and_limited(look):
     assert [row["identifier"] for row in look("history", "T-2", "--json").json()] == ["T-2"]
     assert len(look("history", "--limit", "1", "--json").json()) == 1
-    assert re.search(r"T-2 +1 +succeeded .*no access", look("history").out)
+
+
+def test_history_shows_people_what_the_agent_asked_for(look):
+    """A blocked run is not just "succeeded"; programs get the status of the design."""
+    shown = look("history").out
+    assert re.search(r"T-2 +\w+ +1 +blocked .*no access", shown)
+    assert re.search(r"T-1 +\w+ +1 +needs-human-review .*look", shown)
+    assert "succeeded" not in shown
+    assert {row["status"] for row in look("history", "--json").json()} == {"succeeded"}
+
+
+def test_history_shows_the_run_that_logs_wants(look):
+    (row,) = look("history", "T-1", "--json").json()
+    _, line = look("history", "T-1").out.splitlines()
+    shown = line.split()[2]
+    for name in (shown, row["run_id"], row["run_id"][:11]):
+        assert name in row["run_id"]
+        assert look("logs", "T-1", "--run", name).out == look("logs", "T-1").out != ""
+
+
+def test_a_part_that_several_runs_share_is_refused(scene, say):
+    scene.issue(1, BLOCK)
+    scene.run("run", "--until-idle")
+    say("unpark", "T-1")
+    scene.run("run", "--until-idle")
+    runs = {row["run_id"] for row in say("history", "--json").json()}
+    shared = say("logs", "T-1", "--run", "-")
+    assert shared.code == 1
+    assert "has 2 runs" in shared.err and all(run in shared.err for run in runs)
+
+
+def test_status_shows_what_is_ready_and_what_holds_it_back(look):
+    assert re.search(r"^ready \(1\)\n.*\nT-3 +Task 3 +it waits for other issues: T-1$", look("status").out, re.M)
+    (ready,) = look("status", "--json").json()["ready"]
+    assert (ready["identifier"], ready["rule"], ready["detail"]) == ("T-3", "blocked-by", "T-1")
+
+
+def test_a_crowd_that_is_ready_is_counted_and_cut(scene, say):
+    for number in range(1, 14):
+        scene.issue(number, WAIT + REVIEW, priority=number)
+    scene.workflow.write_text(WORKFLOW.replace("max_turns: 3", "max_concurrent_agents: 1"))
+    with scene.service():
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: len(say("status", "--json").json()["ready"]) == 12)
+        shown = say("status").out
+    ready = shown.partition("ready (12)")[2]
+    assert re.findall(r"^T-\d+", ready, re.M) == [f"T-{number}" for number in range(2, 12)], "the next one first"
+    assert "all slots are taken" in ready
+    assert "… and 2 more" in ready
 
 
 @pytest.mark.parametrize("command", ["history", "logs"])

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from sortie.cli.printing import print_json
 from sortie.cli.words import amount, clean, duration, seconds_of, short, stamp
@@ -25,6 +26,12 @@ def test_ordinary_text_stays_as_it_is(text):
 @given(st.text(), st.integers(1, 50))
 def test_short_text_is_never_longer_than_asked(text, width):
     assert len(short(text, width)) <= width
+
+
+@given(st.text(st.sampled_from("ab 日本語한\u0301\ufe0f❤🎉🇩🇪👩\u200d")), st.integers(1, 20))
+def test_short_text_never_takes_more_columns_than_asked(text, width):
+    """Characters of two columns, of none, and those that join with others."""
+    assert cell_len(short(text, width)) <= width
 
 
 @pytest.mark.parametrize(

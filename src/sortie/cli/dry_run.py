@@ -14,7 +14,7 @@ from ..core.narrate import CAUSES, RULES
 from ..engine.preview import preview
 from .exits import DONE
 from .place import load_checked
-from .printing import print_json, print_table
+from .printing import Columns, print_json, print_table
 
 
 def show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int:
@@ -26,7 +26,8 @@ def show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int
     if as_json:
         print_json([{**msgspec.to_builtins(action), "text": ": ".join(_words(action))} for action in actions])
     elif actions:
-        print_table(("issue", "decision", "because"), [(_name(action), *_words(action)) for action in actions])
+        rows = [(_name(action), *_words(action)) for action in actions]
+        print_table(Columns(("issue", "decision", "because"), rows, cut=("because",)))
     else:
         click.echo("The tracker shows no active issue; nothing would start.")
     return DONE

@@ -10,10 +10,12 @@ from ..core.redact import Redactor
 from ..store.reading import HistoryRow, history
 from .exits import DONE
 from .place import json_option, load_config, looking_at, require_issue, workflow_option
-from .printing import print_json, print_table
+from .printing import Columns, print_json, print_table
 from .words import amount, duration, seconds_of
 
-COLUMNS = ("ended", "issue", "attempt", "status", "turns", "tokens", "cost", "time", "reason")
+COLUMNS = ("ended", "issue", "run", "attempt", "outcome", "turns", "tokens", "cost", "time", "reason")
+NUMBERS = ("turns", "tokens", "cost", "time")
+SPARE = ("cost", "tokens", "attempt", "turns", "time", "ended", "run")
 
 
 @click.command("history")
@@ -24,6 +26,8 @@ COLUMNS = ("ended", "issue", "attempt", "status", "turns", "tokens", "cost", "ti
 def history_command(issue: str | None, limit: int, workflow: Path, as_json: bool) -> int:
     """Show what ran, newest first: all issues, or one.
 
+    `sortie logs ISSUE --run RUN` prints what the agent of one of these runs said.
+
     Works while the service runs, and after it died.
     """
     config = load_config(workflow)
@@ -33,15 +37,11 @@ def history_command(issue: str | None, limit: int, workflow: Path, as_json: bool
         print_json(rows)
     elif rows:
         hide = Redactor(config.secrets).text
-        print_table(COLUMNS, [_cells(row, hide(reason_of(row))) for row in rows], right=COLUMNS[4:8])
+        cells = [_cells(row, hide(row.error or row.reason)) for row in rows]
+        print_table(Columns(COLUMNS, cells, right=NUMBERS, cut=("reason",), spare=SPARE))
     else:
         click.echo("Nothing has ended yet; `sortie status` shows what is going on.")
     return DONE
-
-
-def reason_of(row: HistoryRow) -> str:
-    signal = f"{row.soft_stop}: {row.reason}" if row.reason else row.soft_stop
-    return row.error or signal
 
 
 def _cells(row: HistoryRow, reason: str) -> tuple[str, ...]:
@@ -49,8 +49,9 @@ def _cells(row: HistoryRow, reason: str) -> tuple[str, ...]:
     return (
         row.completed_at,
         row.identifier,
+        row.run_id.rpartition("-")[2],  # what comes before is the time of its start
         str(row.attempt),
-        row.status,
+        row.soft_stop or row.status,
         str(row.turns),
         amount(row.tokens.total),
         f"${row.cost_usd:.2f}" if row.cost_usd else "-",

@@ -6,18 +6,17 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Literal
+from typing import IO
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from ..core import events as ev
 from ..core.narrate import narrate
 from ..engine.glance import Glance, RunGlance
 from .loglines import learn_name
-from .printing import console
+from .printing import Columns, console
 from .words import amount, clean, duration, short
 
 SENTENCES = 8
@@ -115,17 +114,20 @@ class LiveView:
     def _running(self, seen: Glance) -> list[RenderableType]:
         if not seen.running:
             return []
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=True)
-        for header, justify, ratio in _COLUMNS:
-            table.add_column(header, justify=justify, ratio=ratio, no_wrap=True, overflow="ellipsis")
         room = max(self._console.height - SENTENCES - 2 * MOST_ASIDE - 4, 3)
-        for run in seen.running[:room]:
-            table.add_row(*self._cells(run))
+        table = Columns(
+            ("issue", "title", "turn", "time", "tokens", "last line"),
+            [self._cells(run) for run in seen.running[:room]],
+            right=("turn", "time", "tokens"),
+            cut=("title", "last line"),
+            spare=("tokens", "title", "time", "turn"),
+            header_style="dim",
+        )
         return [table, *_more(len(seen.running) - room)]
 
-    def _cells(self, run: RunGlance) -> list[Text]:
+    def _cells(self, run: RunGlance) -> tuple[str, ...]:
         state = "ending" if run.ending else f"{run.turn}/{run.max_turns}"
-        values = (
+        return (
             run.identifier,
             short(self._hide(run.title), 60),
             state,
@@ -133,7 +135,6 @@ class LiveView:
             amount(run.usage.total),
             short(self._hide(run.last_line[:LONGEST_LINE]), 200),
         )
-        return [Text(clean(value)) for value in values]
 
     def _aside(self, seen: Glance) -> list[RenderableType]:
         lines: list[RenderableType] = []
@@ -146,16 +147,6 @@ class LiveView:
             text = f"parked        {aside.identifier}  {self._hide(aside.park.reason)}"
             lines.append(_one_line(Text(clean(text), style="yellow")))
         return [*lines, *_more(len(seen.parked) - MOST_ASIDE)]
-
-
-_COLUMNS: tuple[tuple[str, Literal["left", "right"], int | None], ...] = (
-    ("issue", "left", None),
-    ("title", "left", 2),
-    ("turn", "right", None),
-    ("time", "right", None),
-    ("tokens", "right", None),
-    ("last line", "left", 3),
-)
 
 
 def _one_line(text: Text) -> Text:

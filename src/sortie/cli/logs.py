@@ -31,7 +31,7 @@ EVENTS_LOOKED_AT = 100_000
 @click.command("logs")
 @click.argument("issue")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
-@click.option("--run", "run_id", help="This run instead of the last one; `sortie why` names them.")
+@click.option("--run", "run_id", help="This run instead of the last one, as `history` names it.")
 @workflow_option
 def logs_command(issue: str, follow: bool, run_id: str | None, workflow: Path) -> int:
     """Print what the agent of an issue said in its last run, hooks included."""
@@ -53,9 +53,11 @@ def _run_of(db: sqlite3.Connection, issue: str, run_id: str | None) -> str:
     runs = [entry.event.run_id for entry in events if isinstance(entry.event, Claimed)]
     if not runs:
         raise SortieError(f"{issue} has not run yet.", fix=f"`sortie why {issue}` says what it waits for.")
-    if run_id is not None and run_id not in runs:
-        raise SortieError(f"{issue} has no run {run_id}.", fix=f"Its runs are: {', '.join(runs[-5:])}.")
-    return run_id or runs[-1]
+    meant = [run for run in runs if run_id in run] if run_id else runs[-1:]
+    if len(meant) != 1:
+        problem = f"has {len(meant)} runs with" if meant else "has no run"
+        raise SortieError(f"{issue} {problem} {run_id}.", fix=f"Its runs are: {', '.join((meant or runs)[-5:])}.")
+    return meant[0]
 
 
 def _followed(log: RunLogReader, db: sqlite3.Connection, config: Config, run_id: str) -> Iterator[str]:

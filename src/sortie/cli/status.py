@@ -1,8 +1,9 @@
-"""`sortie status`: what runs, waits and is parked, what was spent; also after the service died."""
+"""`sortie status`: what runs, waits, is parked and is ready, what was spent; also after the service died."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import click
 from msgspec.structs import asdict
 
 from ..core.budget import Spent, day_of
+from ..core.decide import dispatch_order
+from ..core.events import View
+from ..core.narrate import RULES
 from ..core.policy import Limits
 from ..core.redact import Redactor
 from ..store.load import Loaded, load
@@ -18,17 +22,21 @@ from ..store.reading import Totals, tool_calls, totals
 from ..workflow.config import Config
 from .exits import DONE
 from .place import json_option, load_config, looking_at, workflow_option
-from .printing import print_json, print_table
-from .words import clean, duration, short, stamp
+from .printing import Columns, print_json, print_sentence, print_table
+from .words import duration, short, stamp
 
 TITLE_WIDTH = 40
+READY_SHOWN = 10
+SENTENCES = ("title", "error", "reason", "because")
+# What a narrow terminal does without, the first of them first.
+SPARE = ("attempt", "turn", "since", "until", "title", "why", "kind")
 
 
 @click.command("status")
 @workflow_option
 @json_option
 def status_command(workflow: Path, as_json: bool) -> int:
-    """Show what runs, what waits and until when, what is parked and why, and what was spent.
+    """Show what runs, what waits and until when, what is parked and why, what is ready, and what was spent.
 
     Works while the service runs, and after it died.
     """
@@ -101,6 +109,10 @@ def _report(
             for pause in loaded.pauses
             if pause.error_kind != "rate_limited" or pause.until > now
         ],
+        "ready": [
+            {**named(view.id, view.identifier), "rule": rule, "detail": hide(detail)}
+            for view, rule, detail in _ready(config, loaded)
+        ],
         "budget": {
             "day": loaded.day,
             "today": asdict(loaded.day_spent),
@@ -111,19 +123,30 @@ def _report(
     }
 
 
+def _ready(config: Config, loaded: Loaded) -> Iterator[tuple[View, str, str]]:
+    """What could run and does not, the next one first; with the rule that holds it back, if one does."""
+    held = {row.issue_id for rows in (loaded.claims, loaded.retries, loaded.parked) for row in rows}
+    for view in sorted(loaded.issues.values(), key=lambda view: dispatch_order(view, None)):
+        if view.id not in held and config.policy().is_active(view.state):
+            yield view, *loaded.skips.get(view.id, ("", ""))
+
+
 def _print_report(report: dict[str, Any]) -> None:
-    click.echo(_service_line(report))
+    print_sentence(_service_line(report))
     for paused in report["paused"]:
-        click.echo(clean(_paused(paused)))
-    _section("running", ("issue", "title", "attempt", "turn", "since"), report["running"], "started_at")
-    _section("waiting", ("issue", "title", "attempt", "why", "until", "error"), report["retrying"], "due_at")
-    _section("parked", ("issue", "title", "kind", "since", "reason"), report["parked"], "since")
-    click.echo(_today(report["budget"]))
-    click.echo(_all_time(report["totals"]))
+        print_sentence(_paused(paused))
+    _section("running", report["running"], attempt="attempt", turn="turn", since="started_at")
+    _section("waiting", report["retrying"], attempt="attempt", why="kind", until="due_at", error="error")
+    _section("parked", report["parked"], kind="kind", since="since", reason="reason")
+    ready = [{**item, "why": _held_back(item["rule"], item["detail"])} for item in report["ready"]]
+    _section("ready", ready, most=READY_SHOWN, because="why")
+    click.echo()
+    print_sentence(_today(report["budget"]))
+    print_sentence(_all_time(report["totals"]))
     if report["tool_calls"]:
-        click.echo(clean(f"tool calls: {_calls(report['tool_calls'])}"))
+        print_sentence(f"tool calls: {_calls(report['tool_calls'])}")
     if report["parked"]:
-        click.echo(
+        print_sentence(
             "A parked issue starts again after a person changed it in the tracker, or by `sortie unpark ISSUE`."
         )
 
@@ -131,7 +154,7 @@ def _print_report(report: dict[str, Any]) -> None:
 def _service_line(report: dict[str, Any]) -> str:
     service = report["service"]
     if service:
-        return clean(f"The service runs: pid {service.get('pid', '?')}, since {service.get('since', '?')}.")
+        return f"The service runs: pid {service.get('pid', '?')}, since {service.get('since', '?')}."
     if report["running"]:
         return "The service is not running: it died during the runs below. `sortie run` resumes them."
     return "The service is not running; `sortie run` starts it."
@@ -146,19 +169,25 @@ def _paused(paused: dict[str, Any]) -> str:
     )
 
 
-def _section(title: str, headers: tuple[str, ...], items: list[dict[str, Any]], when: str) -> None:
+def _section(title: str, items: list[dict[str, Any]], *, most: int | None = None, **columns: str) -> None:
+    """A table of issues; `columns` says which field stands under which header."""
     if not items:
         return
     click.echo(f"\n{title} ({len(items)})")
-    keys = {"issue": "identifier", "why": "kind", "since": when, "until": when}
     rows = [
-        [
-            short(str(item[keys.get(header, header)]), TITLE_WIDTH if header == "title" else 1000)
-            for header in headers
-        ]
-        for item in items
+        [item["identifier"], short(item["title"], TITLE_WIDTH), *(str(item[field]) for field in columns.values())]
+        for item in items[:most]
     ]
-    print_table(headers, rows)
+    print_table(Columns(("issue", "title", *columns), rows, cut=SENTENCES, spare=SPARE))
+    if len(items) > len(rows):
+        click.echo(f"… and {len(items) - len(rows)} more")
+
+
+def _held_back(rule: str, detail: str) -> str:
+    if not rule:
+        return "nothing holds it back"
+    words = RULES.get(rule, rule)
+    return f"{words}: {detail}" if detail else words
 
 
 def _today(budget: dict[str, Any]) -> str:
@@ -169,7 +198,7 @@ def _today(budget: dict[str, Any]) -> str:
         f"{spent.tokens:,} of {_bound(limits.tokens)} tokens",
         f"${spent.usd:.2f} of {'no limit' if limits.usd is None else f'${limits.usd:.2f}'}",
     ]
-    return f"\ntoday ({budget['day']}, UTC): {', '.join(parts)}"
+    return f"today ({budget['day']}, UTC): {', '.join(parts)}"
 
 
 def _calls(counted: dict[str, dict[str, int]]) -> str:

@@ -10,7 +10,7 @@ import click
 from ..core import events as ev
 from ..core.narrate import RULES
 from ..store.load import Loaded
-from .printing import print_table
+from .printing import Columns, print_table
 from .words import amount, duration
 
 COLUMNS = ("issue", "outcome", "attempts", "turns", "tokens", "time", "reason")
@@ -130,7 +130,8 @@ def print_tally(tally: Tally) -> None:
         )
         for line in sorted(tally.lines.values(), key=lambda line: line.identifier)
     ]
-    print_table(COLUMNS, rows, right=COLUMNS[2:6])
+    spare = ("tokens", "attempts", "turns", "time")
+    print_table(Columns(COLUMNS, rows, right=COLUMNS[2:6], cut=("reason",), spare=spare))
 
 
 def plain(line: Line) -> dict[str, Any]:

@@ -28,9 +28,13 @@ def _spelled(character: str) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """Harmless, and at most this many characters."""
+    """Harmless, and at most this many characters, which take at most this many columns of a terminal."""
+    from rich.cells import cell_len, set_cell_size
+
     line = clean(text)
-    return line if len(line) <= width else line[: width - 1] + "…"
+    if len(line) <= width and cell_len(line) <= width:
+        return line
+    return set_cell_size(line[: width - 1], width - 1).rstrip() + "…"
 
 
 def duration(seconds: float) -> str:

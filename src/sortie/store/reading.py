@@ -25,6 +25,7 @@ class Tokens(Struct, frozen=True):
 class HistoryRow(Struct, frozen=True, kw_only=True):
     """One finished run, in the form `sortie history --json` prints it."""
 
+    run_id: str
     issue_id: str
     identifier: str
     attempt: int
@@ -69,8 +70,8 @@ def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> li
     """The last finished runs, newest first, of one issue or of all."""
     where, parameters = ("WHERE issue_id = ?", (issue_id,)) if issue_id is not None else ("", ())
     found = db.execute(
-        f"""SELECT issue_id, identifier, attempt, agent_adapter AS agent, workspace, started_at, completed_at,
-                   status, error, turns, soft_stop, reason, session_id,
+        f"""SELECT run_id, issue_id, identifier, attempt, agent_adapter AS agent, workspace,
+                   started_at, completed_at, status, error, turns, soft_stop, reason, session_id,
                    input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd
             FROM run_history {where} ORDER BY id DESC LIMIT ?""",
         (*parameters, limit),
