@@ -165,10 +165,11 @@ def test_why_begins_with_the_situation_and_tells_the_story(look):
 @pytest.mark.parametrize(
     ("issue", "state", "words"),
     [
-        ("T-1", "released", "not show it"),
+        ("T-1", "released", "T-1 is in In Review, which is not an active state"),
         ("T-2", "parked", "no access"),
         ("T-3", "held-back", "T-1"),
         ("4", "unseen", "Backlog"),
+        ("T-4", "unseen", "T-4 is in Backlog, which is not an active state"),
         ("T-99", "unknown", "not known to the tracker"),
     ],
 )
@@ -249,6 +250,16 @@ def test_a_workflow_that_broke_later_does_not_hide_the_store(scene, say, broken)
     assert "no access" in shown.out
     assert "is broken" in shown.err
     assert say("unpark", "T-1").code == 0
+
+
+def test_an_issue_that_was_let_go_is_explained_without_its_tracker(scene, say):
+    scene.issue(1, REVIEW)
+    scene.run("run", "--until-idle")
+    for damage in (scene.directory / "issues.json", scene.workflow):
+        damage.write_text("{")
+        said = say("why", "T-1", "--json")
+        assert said.code == 0
+        assert said.json()["situation"]["state"] == "released"
 
 
 def test_status_counts_the_calls_of_tools(scene, say):

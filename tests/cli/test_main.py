@@ -10,7 +10,7 @@ import pytest
 from sortie import __version__
 from sortie.cli.main import FAMILIES, HOMES
 
-from .scene import REVIEW, ask
+from .scene import BLOCK, REVIEW, Scene, ask
 
 HEAVY = ("asyncio", "anyio", "rich", "jinja2", "yaml", "msgspec", "structlog", "sqlite3")
 
@@ -130,3 +130,84 @@ def test_a_store_that_is_no_database_is_explained(scene, say):
     assert said.code == 1
     assert "not a database" in said.err
     assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("stauts", "status"), ("valdate", "validate"), ("Run", "run"), ("mcpserver", "mcp-server")]
+)
+def test_a_misspelt_command_is_answered_with_the_one_meant(typed, meant, capsys):
+    said = ask(capsys, typed)
+    assert said.code == 2
+    assert f"Did you mean '{meant}'?" in said.err
+
+
+def test_a_word_like_no_command_is_answered_without_a_guess(capsys):
+    assert "Did you mean" not in ask(capsys, "xyzzy").err
+    assert "Did you mean '--json'?" in ask(capsys, "status", "--jsn").err
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """A project that is not the current directory, after a run."""
+    scene = Scene(tmp_path_factory.mktemp("elsewhere"))
+    scene.issue(1, BLOCK)
+    assert scene.run("run", "--until-idle").returncode == 3
+    return scene
+
+
+@pytest.mark.parametrize("form", ["option", "directory by option", "position", "directory"])
+@pytest.mark.parametrize("command", ["validate", "doctor", "status", "run --dry-run"])
+def test_a_workflow_is_named_the_same_way_everywhere(elsewhere, tmp_path, monkeypatch, capsys, command, form):
+    monkeypatch.chdir(tmp_path)
+    place = elsewhere.directory if "directory" in form else elsewhere.workflow
+    words = ("-w", str(place)) if "option" in form else (str(place),)
+    said = ask(capsys, *command.split(), *words)
+    assert said.code == 0, said.err
+    assert said.out == ask(capsys, *command.split(), "--workflow", str(elsewhere.workflow)).out
+
+
+def test_commands_about_an_issue_take_a_directory_too(elsewhere, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for command in ("history", "logs T-1", "why T-1", "retry T-1", "stop T-1", "unpark T-1"):
+        said = ask(capsys, *command.split(), "-w", str(elsewhere.directory))
+        assert said.code == 0, said.err
+
+
+@pytest.mark.parametrize("command", ["history", "logs", "why", "unpark", "retry", "stop"])
+def test_a_workflow_in_the_place_of_an_issue_is_noticed(elsewhere, tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    for place in (elsewhere.workflow, elsewhere.directory):
+        said = ask(capsys, command, str(place))
+        assert said.code == 2
+        assert f"`-w {place}`" in said.err
+
+
+def test_two_workflows_on_one_line_are_refused(elsewhere, capsys):
+    for line in (("-w", str(elsewhere.directory), "."), (".", "-w", str(elsewhere.directory))):
+        said = ask(capsys, "status", *line)
+        assert said.code == 2
+        assert "both name the workflow" in said.err
+
+
+def test_a_workspace_beside_the_workflow_is_no_workflow(scene, monkeypatch, capsys):
+    scene.issue(1, BLOCK)
+    (scene.directory / "T-1").mkdir()
+    (scene.directory / "T-1" / "WORKFLOW.md").write_text("the repository has one of its own")
+    monkeypatch.chdir(scene.directory)
+    assert "no service has looked" in ask(capsys, "why", "T-1").out
+
+
+@pytest.mark.parametrize("word", [".", "project"])
+def test_a_directory_alone_means_run(scene, tmp_path_factory, word):
+    link = tmp_path_factory.mktemp("around") / "project"
+    link.symlink_to(scene.directory)
+    scene.issue(1, REVIEW)
+    done = subprocess.run(
+        scene.command(word, "--until-idle"),
+        cwd=link if word == "." else link.parent,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "handed off" in done.stdout

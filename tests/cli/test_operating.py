@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sortie.store.commands import CommandRow, pending_commands
 from sortie.store.connect import connect_readonly
 
@@ -64,6 +66,19 @@ def test_without_a_service_the_store_is_changed_itself(scene, say):
     (scene.directory / "plan" / "T-1").write_text(REVIEW)
     done = scene.run("run", "--until-idle")
     assert re.search(r"^T-1 +handed off", done.stdout, re.MULTILINE), done.stderr
+
+
+@pytest.mark.parametrize("verb", ["unpark", "retry", "stop"])
+def test_a_known_issue_in_another_state_is_answered_with_its_state(scene, say, verb):
+    """Worked on and handed over, done meanwhile, or never active: the tracker knows it by either of its names."""
+    scene.issue(1, REVIEW)
+    scene.issue(2, REVIEW, state="Backlog")
+    scene.run("run", "--until-idle")
+    for name in ("T-1", "1"):
+        said = say(verb, name)
+        assert (said.code, said.err) == (1, f"{name} is in In Review, which is not an active state.\n")
+    assert say(verb, "T-2").err == "T-2 is in Backlog, which is not an active state.\n"
+    assert "T-99 is not known" in say(verb, "T-99").err
 
 
 def test_stop_after_the_service_was_killed_parks_at_the_next_start(scene, say):

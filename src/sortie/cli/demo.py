@@ -16,7 +16,7 @@ from ..errors import SortieError
 from .exits import DONE, FAILED
 from .place import json_option
 from .printing import console, print_json
-from .words import clean
+from .words import clean, program
 
 if TYPE_CHECKING:
     from .performance import Played
@@ -84,9 +84,9 @@ def _tell(played: Played) -> None:
     workflow = shlex.quote(str(played.directory / "WORKFLOW.md"))
     terminal.print("\nWhat next", style="bold")
     for purpose, command in (
-        ("why DEMO-3 ran twice  ", f"sortie why DEMO-3 -w {workflow}"),
-        ("what DEMO-1 said      ", f"sortie logs DEMO-1 -w {workflow}"),
-        ("your own issues       ", "sortie init my-project"),
+        ("why DEMO-3 ran twice  ", f"why DEMO-3 -w {workflow}"),
+        ("what DEMO-1 said      ", f"logs DEMO-1 -w {workflow}"),
+        ("your own issues       ", "init my-project"),
     ):
         terminal.print(f"  {purpose}", style="dim", end="")
-        terminal.print(clean(command), soft_wrap=True)
+        terminal.print(clean(f"{program()} {command}"), soft_wrap=True)

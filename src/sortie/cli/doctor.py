@@ -10,7 +10,7 @@ import click
 from .exits import DONE, FAILED
 from .place import env_file_option, json_option, workflow_argument
 from .printing import console, print_json
-from .words import clean
+from .words import clean, runnable
 
 
 @click.command("doctor")
@@ -38,6 +38,6 @@ def doctor_command(workflow: Path, env_file: Path | None, as_json: bool, probe: 
         colours = {"PASS": "green", "WARN": "yellow", "FAIL": "red"}
         for check in checks:
             terminal.print(check.verdict, style=colours[check.verdict], end="  ")
-            terminal.print(clean(f"{check.name}: {check.detail} {check.fix}".strip()), soft_wrap=True)
+            terminal.print(clean(runnable(f"{check.name}: {check.detail} {check.fix}".strip())), soft_wrap=True)
         click.echo(f"{counts['PASS']} passed, {counts['WARN']} warned, {counts['FAIL']} failed.")
     return FAILED if counts["FAIL"] else DONE

@@ -10,7 +10,7 @@ from ..core.redact import Redactor
 from ..store.reading import HistoryRow, history
 from .exits import DONE
 from .place import json_option, load_config, looking_at, require_issue, workflow_option
-from .printing import Columns, print_json, print_table
+from .printing import Columns, print_json, print_sentence, print_table
 from .words import amount, duration, seconds_of
 
 COLUMNS = ("ended", "issue", "run", "attempt", "outcome", "turns", "tokens", "cost", "time", "reason")
@@ -40,7 +40,7 @@ def history_command(issue: str | None, limit: int, workflow: Path, as_json: bool
         cells = [_cells(row, hide(row.error or row.reason)) for row in rows]
         print_table(Columns(COLUMNS, cells, right=NUMBERS, cut=("reason",), spare=SPARE))
     else:
-        click.echo("Nothing has ended yet; `sortie status` shows what is going on.")
+        print_sentence("Nothing has ended yet; `sortie status` shows what is going on.")
     return DONE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 
 from ..errors import SortieError
 from .exits import DONE
-from .words import clean
+from .words import clean, program
 
 TRACKERS = ("file",)
 AGENTS = {
@@ -50,8 +51,8 @@ def init_command(directory: Path, tracker: str, agent: str | None, force: bool) 
     if agent == "command":
         texts["agent.sh"] = _template("agent.sh")
     _write(directory, texts, force=force)
-    where = "" if directory == Path() else f" {directory / 'WORKFLOW.md'}"
-    click.echo(f"\nNext:\n  sortie doctor{where}\n  sortie run{where} --until-idle")
+    where = "" if directory == Path() else f" {shlex.quote(str(directory))}"
+    click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where} --until-idle")
     return DONE
 
 

@@ -60,13 +60,27 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in HOMES and (args[0].endswith(".md") or os.sep in args[0]):
+        word = args[0]
+        if word not in HOMES:
+            if not (word.endswith(".md") or os.sep in word or _holds_a_workflow(word)):
+                raise click.UsageError(f"No such command '{word}'.{_did_you_mean(word)}", ctx)
             args = ["run", *args]
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(", ".join(names), sentence) for names, sentence in FAMILIES.items()])
+
+
+def _holds_a_workflow(word: str) -> bool:
+    return os.path.isfile(os.path.join(word, "WORKFLOW.md"))  # noqa: PTH113, PTH118
+
+
+def _did_you_mean(word: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word.lower(), HOMES, n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
 
 
 @click.group(
@@ -150,10 +164,10 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _tell(code: int, *sentences: str) -> int:
-    from .words import clean
+    from .words import clean, runnable
 
     for sentence in sentences:
-        click.echo(f"sortie: {clean(sentence)}", err=True)
+        click.echo(f"sortie: {clean(runnable(sentence))}", err=True)
     return code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,7 +24,7 @@ from ..store.open import Store
 from ..workflow.config import Config
 from .exits import DONE, FAILED
 from .place import load_config, looking_at, workflow_option
-from .words import clean
+from .words import clean, runnable
 
 ANSWER_WITHIN = 15.0
 ASK_EVERY = 0.05
@@ -79,9 +79,21 @@ def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | N
         click.echo(f"There is nothing to {verb}.")
         return DONE
     outcomes = _carry_out(config, verb, named)
-    for outcome in outcomes:
-        click.echo(clean(outcome.outcome), err=not outcome.ok)
+    for issue, outcome in zip(named, outcomes, strict=True):
+        said = outcome.outcome if outcome.ok else _refusal(config, issue, outcome)
+        click.echo(clean(runnable(said)), err=not outcome.ok)
     return DONE if all(outcome.ok for outcome in outcomes) else FAILED
+
+
+def _refusal(config: Config, issue: str, outcome: CommandOutcome) -> str:
+    """An issue that is to be worked on no more, or not yet, is known all the same: the tracker says where it is."""
+    from .why import look_up
+
+    with suppress(SortieError):
+        situation, _ = look_up(config, issue)
+        if situation.state in ("released", "unseen"):
+            return situation.sentence
+    return outcome.outcome
 
 
 def _chosen(config: Config, verb: str, kind: str) -> list[str]:

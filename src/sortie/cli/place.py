@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,17 +23,70 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE = click.Path(dir_okay=False, path_type=Path)
+PLACE = click.Path(path_type=Path)
 DEFAULT = "WORKFLOW.md"
-
-
-def workflow_argument(command: Command) -> Command:
-    return click.argument("workflow", type=FILE, default=DEFAULT, metavar="[WORKFLOW.md]")(command)
+BY_POSITION = "sortie.workflow"
 
 
 def workflow_option(command: Command) -> Command:
+    """`-w`; the file, or the directory it is in."""
     return click.option(
-        "-w", "--workflow", type=FILE, default=DEFAULT, help="The workflow; ./WORKFLOW.md if left out."
+        "-w",
+        "--workflow",
+        type=PLACE,
+        callback=_choose,
+        help="The workflow, or its directory; ./WORKFLOW.md if left out.",
     )(command)
+
+
+def workflow_argument(command: Command) -> Command:
+    """The same by position too, for commands that are not about an issue. Eager: `-w` must know of it."""
+    by_position = click.argument(
+        "place",
+        type=PLACE,
+        required=False,
+        is_eager=True,
+        expose_value=False,
+        callback=_note,
+        metavar="[WORKFLOW.md]",
+    )
+    return by_position(workflow_option(command))
+
+
+def _note(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    ctx.meta[BY_POSITION] = value
+
+
+def _choose(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+    by_position: Path | None = ctx.meta.get(BY_POSITION)
+    if value is not None and by_position is not None:
+        raise click.UsageError(f"{by_position} and -w {value} both name the workflow; one of them is enough.")
+    chosen = workflow_at(value or by_position or Path(DEFAULT))
+    if value is None:
+        _object_to_paths(ctx.params.values(), at_home=chosen.exists())
+    return chosen
+
+
+def _object_to_paths(given: Iterable[object], *, at_home: bool) -> None:
+    """Where a workflow stands in the place of an issue. Beside a workflow, a name may be that of a workspace."""
+    for value in given:
+        for word in value if isinstance(value, tuple) else (value,):
+            if not (isinstance(word, str) and _is_workflow(word)):
+                continue
+            if not at_home or Path(word).is_file() or Path(word).name != word:
+                raise click.UsageError(f"{word} is no issue; name the workflow with `-w {word}`.")
+
+
+def _is_workflow(word: str) -> bool:
+    try:
+        return workflow_at(Path(word)).is_file()
+    except OSError:
+        return False  # no name of a file at all
+
+
+def workflow_at(place: Path) -> Path:
+    """A directory stands for the WORKFLOW.md in it."""
+    return place / DEFAULT if place.is_dir() else place
 
 
 def env_file_option(command: Command) -> Command:
@@ -86,5 +139,8 @@ def require_issue(db: sqlite3.Connection, text: str) -> str:
     """The id of the issue a person means; an error where nothing is known of it."""
     issue_id = find_issue(db, text)
     if issue_id is None:
-        raise SortieError(f"{text} is not known.", fix="`sortie status` and `sortie history` list what is.")
+        hint = f"`-w {text}` names a workflow" if _is_workflow(text) else f"`sortie why {text}` asks the tracker"
+        raise SortieError(
+            f"{text} is not known.", fix=f"`sortie status` and `sortie history` list what is; {hint}."
+        )
     return issue_id

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from .words import clean, short
+from .words import clean, runnable, short
 
 # Wide enough that lines for a pipe are never folded.
 _NO_LIMIT = 10_000
@@ -65,8 +65,8 @@ def _escaped(character: str) -> str:
 
 
 def print_sentence(text: str) -> None:
-    """Folded between words on a terminal, one line elsewhere."""
-    console().print(Text(clean(text)))
+    """Our own words, folded between them on a terminal, one line elsewhere."""
+    console().print(Text(clean(runnable(text))))
 
 
 def print_table(columns: Columns) -> None:

@@ -10,7 +10,7 @@ import click
 
 from .exits import DONE, UNFINISHED
 from .place import env_file_option, json_option, load_checked, workflow_argument
-from .words import clean
+from .words import clean, runnable
 
 if TYPE_CHECKING:
     from .tally import Tally
@@ -91,7 +91,7 @@ def _serve(
     if until_idle:
         print_tally(tally)
     if summary.drained:
-        click.echo(_farewell(tally))
+        click.echo(runnable(_farewell(tally)))
         return DONE
     return UNFINISHED if until_idle and not summary.clean else DONE
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ..core.model import Issue
 from ..core.narrate import RULES
 from ..engine.adapters import build_tracker
 from ..errors import TrackerError
@@ -89,7 +91,25 @@ async def _look(tracker: Tracker, config: Config, text: str) -> Situation:
         return Situation(
             "unseen", f"The tracker shows {text}, but no service has looked since; start `sortie run`."
         )
-    issue = await tracker.fetch_issue(text)
+    issue = await _find(tracker, config, text)
     if config.policy().is_active(issue.state):
         return Situation("unseen", f"{text} is in {issue.state}, but the tracker does not offer it as work.")
     return Situation("unseen", f"{text} is in {issue.state}, which is not an active state.")
+
+
+async def _find(tracker: Tracker, config: Config, text: str) -> Issue:
+    """By id; else by the name people use, which is looked for among all that is in the tracker."""
+    try:
+        return await tracker.fetch_issue(text)
+    except TrackerError as error:
+        if error.kind != TrackerError.NOT_FOUND:
+            raise
+        every_state = replace(config.tracker, active_states=(), terminal_states=())
+        everything = build_tracker(replace(config, tracker=every_state))
+        try:
+            for issue in (await everything.fetch_candidates()).issues:
+                if issue.identifier == text:
+                    return issue
+        finally:
+            await everything.aclose()
+        raise

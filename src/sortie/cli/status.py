@@ -21,7 +21,7 @@ from ..store.lock import holder_of
 from ..store.reading import Totals, tool_calls, totals
 from ..workflow.config import Config
 from .exits import DONE
-from .place import json_option, load_config, looking_at, workflow_option
+from .place import json_option, load_config, looking_at, workflow_argument
 from .printing import Columns, print_json, print_sentence, print_table
 from .words import duration, short, stamp
 
@@ -33,7 +33,7 @@ SPARE = ("attempt", "turn", "since", "until", "title", "why", "kind")
 
 
 @click.command("status")
-@workflow_option
+@workflow_argument
 @json_option
 def status_command(workflow: Path, as_json: bool) -> int:
     """Show what runs, what waits and until when, what is parked and why, what is ready, and what was spent.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..core.budget import day_of
 from ..core.events import kind_of
 from ..core.narrate import narrate
 from ..core.redact import Redactor
+from ..errors import SortieError
 from ..store.load import load
 from ..store.lock import holder_of
 from ..store.reading import LoggedEvent, find_issue, last_events
@@ -23,7 +25,7 @@ from .exits import DONE, FAILED
 from .place import json_option, load_config, looking_at, workflow_option
 from .printing import print_json
 from .situation import Situation, ask_tracker, situation_of
-from .words import clean, stamp
+from .words import clean, runnable, stamp
 
 EVENTS_SHOWN = 1000
 
@@ -36,7 +38,7 @@ EVENTS_SHOWN = 1000
 def why_command(issue: str, everything: bool, workflow: Path, as_json: bool) -> int:
     """Explain an issue: where it stands now, and every start, stop, skip and retry that led there."""
     config = load_config(workflow)
-    situation, events = _look_up(config, issue)
+    situation, events = look_up(config, issue)
     if not everything:
         events = [entry for entry in events if narrate(entry.event).level != "debug"]
     hide = Redactor(config.secrets).text
@@ -44,10 +46,21 @@ def why_command(issue: str, everything: bool, workflow: Path, as_json: bool) -> 
         told = {"state": situation.state, "text": hide(situation.sentence)}
         print_json({"issue": issue, "situation": told, "events": [_plain(entry, hide) for entry in events]})
     else:
-        click.echo(clean(hide(situation.sentence)))
+        click.echo(clean(runnable(hide(situation.sentence))))
         for entry in events:
             click.echo(f"{stamp(entry.event.at)}  {clean(hide(narrate(entry.event).text))}")
     return FAILED if situation.state == "unknown" else DONE
+
+
+def look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
+    """Where the issue stands, and its story; what the store has let go is where the tracker says."""
+    situation, events = _look_up(config, issue)
+    if situation.state == "released":
+        with suppress(SortieError):
+            told = anyio.run(ask_tracker, config, issue)
+            if told.state != "unknown":
+                situation = Situation("released", told.sentence)
+    return situation, events
 
 
 def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:

@@ -1,10 +1,14 @@
-"""How values look to a person: text of strangers made harmless, times and amounts short."""
+"""How values look to a person: text of strangers made harmless, times and amounts short, our commands as typed."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import sys
 import unicodedata
 from datetime import UTC, datetime
+from pathlib import Path
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NEWLINES = re.compile(r"\s*[\n\r\v\f\u0085\u2028\u2029]+\s*")
@@ -35,6 +39,28 @@ def short(text: str, width: int) -> str:
     if len(line) <= width and cell_len(line) <= width:
         return line
     return set_cell_size(line[: width - 1], width - 1).rstrip() + "…"
+
+
+def program() -> str:
+    """What a person types to get us: not every way to start us puts `sortie` on the PATH."""
+    started = Path(sys.argv[0])
+    if started.name != "sortie":
+        return f"{_typed(Path(sys.executable))} -m sortie"
+    return _typed(started)
+
+
+def _typed(path: Path) -> str:
+    if shutil.which(path.name) == str(path):
+        return path.name
+    try:
+        return shlex.quote(str(path.relative_to(Path.cwd())))
+    except (ValueError, OSError):  # it is elsewhere, or we are nowhere
+        return shlex.quote(str(path))
+
+
+def runnable(text: str) -> str:
+    """The same advice, with our commands as they work here."""
+    return text.replace("`sortie ", f"`{program()} ") if "`sortie " in text else text
 
 
 def duration(seconds: float) -> str:

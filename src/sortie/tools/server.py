@@ -18,7 +18,7 @@ USAGE = """\
 Usage: sortie mcp-server --workflow PATH
 
   Serves Sortie's tools to an agent, as an MCP server on standard input and output. Agents start it themselves, from
-  the .sortie/mcp.json in their workspace.
+  the .sortie/mcp.json in their workspace. PATH is the workflow or its directory.
 """
 
 # After the end of the input: how long calls in flight may take, as long as somebody still reads.
@@ -67,9 +67,12 @@ def _last_answers(wire: Wire, calls: Calls) -> bool:
 
 def _workflow_in(argv: list[str]) -> str:
     match argv:
-        case ["--workflow", path]:
-            return path
+        case ["--workflow" | "-w", path]:
+            pass
         case [option] if option.startswith("--workflow="):
-            return option.removeprefix("--workflow=")
+            path = option.removeprefix("--workflow=")
+        case [path] if not path.startswith("-"):
+            pass
         case _:
             return ""
+    return os.path.join(path, "WORKFLOW.md") if os.path.isdir(path) else path  # noqa: PTH112, PTH118
