@@ -215,6 +215,25 @@ def test_wrong_usage_is_code_2_and_a_sentence(arguments):
     assert "--workflow PATH" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--workflow", "FILE"], ["--workflow=DIR"], ["-w", "FILE"], ["-w", "DIR"], ["FILE"], ["DIR"]]
+)
+def test_the_workflow_is_named_as_everywhere(project, arguments):
+    """By option or position, the file or its directory: the tracker tool is there, so the workflow was read."""
+    places = {"FILE": str(project.workflow), "DIR": str(Path(project.workflow).parent)}
+    words = [word.replace("DIR", places["DIR"]).replace("FILE", places["FILE"]) for word in arguments]
+    done = subprocess.run(
+        [sys.executable, "-m", "sortie", "mcp-server", *words],
+        env=project.environment(),
+        input=json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=True,
+    )
+    assert "tracker_api" in done.stdout
+
+
 def test_help_is_for_people(project):
     done = subprocess.run(
         [sys.executable, "-m", "sortie.tools", "--help"],

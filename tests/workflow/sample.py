@@ -10,7 +10,7 @@ from sortie.core.model import Issue
 from sortie.errors import ConfigurationError
 from sortie.workflow.load import Workflow, load
 
-KINDS = ("file", "github", "command", "mock", "claude-code")
+KINDS = {"tracker": ("file", "github"), "agent": ("command", "mock", "claude-code")}
 
 SETTINGS = """\
 tracker:

@@ -109,7 +109,7 @@ def test_all_problems_are_reported_at_once_in_the_order_of_the_file(tmp_path):
         "agent:\n  kind: mock\n  max_turns: many\n  max_trns: 1\nmax_concurrent_agents: 3\n"
     )
     assert problems_of(tmp_path, settings, "{{ issue.titel }}") == [
-        'WORKFLOW.md:3: tracker.kind: there is no "fil" here; did you mean "file"?',
+        'WORKFLOW.md:3: tracker.kind: there is no tracker "fil" here; did you mean "file"?',
         'WORKFLOW.md:5: agnt: there is no such section or key; did you mean "agent"?',
         'WORKFLOW.md:8: agent.max_turns: must be a whole number of at least 1, not "many"',
         'WORKFLOW.md:9: agent.max_trns: there is no such key in agent; did you mean "max_turns"?',
@@ -218,7 +218,7 @@ def test_the_server_section_is_a_warning(tmp_path):
 
 def test_a_kind_that_is_not_installed_is_refused_even_as_a_default(tmp_path):
     path = write(tmp_path, "tracker: {kind: file, active_states: [a]}\n")
-    (problem,) = check(path, environ={}, kinds=("file", "command"))
+    (problem,) = check(path, environ={}, kinds={"tracker": ("file",), "agent": ("command",)})
     assert (problem.key, problem.line) == ("agent.kind", 1)
     assert check(path, environ={}) == []
 
@@ -256,3 +256,23 @@ def test_problems_for_machines_have_their_parts(tmp_path):
     (problem,) = check(write(tmp_path, SETTINGS + "  max_turns: 0\n", PROMPT), environ={}, kinds=KINDS)
     assert (problem.line, problem.key, problem.severity) == (8, "agent.max_turns", "error")
     assert problem.file == str(tmp_path / "WORKFLOW.md")
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "answer"),
+    [
+        ("tracker: {kind: jira}", "tracker.kind", 'there is no tracker "jira" here; use one of: file, github'),
+        ("tracker: {kind: mock}", "tracker.kind", 'there is no tracker "mock" here; use one of: file, github'),
+        ("tracker: {kind: comand}", "tracker.kind", 'there is no tracker "comand" here; use one of: file, github'),
+        ("agent: {kind: comand}", "agent.kind", 'there is no agent "comand" here; did you mean "command"?'),
+        (
+            "agent: {kind: file}",
+            "agent.kind",
+            'there is no agent "file" here; use one of: claude-code, command, mock',
+        ),
+    ],
+)
+def test_a_kind_that_is_not_there_is_answered_with_those_of_its_part(tmp_path, settings, key, answer):
+    """A tracker is no agent: neither is offered for the other."""
+    found = check(write(tmp_path, settings + "\n"), environ={}, kinds=KINDS)
+    assert [answer in problem.message for problem in found if problem.key == key] == [True]

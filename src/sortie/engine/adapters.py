@@ -29,8 +29,8 @@ def agent_settings(config: Config) -> AgentSettings:
     )
 
 
-def kinds() -> list[str]:
-    return sorted({*trackers.kinds(), *agents.kinds()})
+def kinds() -> dict[str, tuple[str, ...]]:
+    return {"tracker": trackers.kinds(), "agent": agents.kinds()}
 
 
 def problems(config: Config) -> list[tuple[str, str]]:

@@ -51,7 +51,7 @@ def call(workflow: str, arguments: object, cancellation: Cancellation) -> dict[s
 
 @lru_cache(maxsize=1)
 def _load(workflow: str) -> Config:
-    kinds = {*registry.kinds(), *plugin_kinds("sortie.agents", {})}
+    kinds = {"tracker": registry.kinds(), "agent": plugin_kinds("sortie.agents", {})}
     return load(Path(workflow), environ=os.environ, kinds=kinds, inspect=_findings).config
 
 

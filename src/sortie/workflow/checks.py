@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from .config import Config
 from .problems import Problems, did_you_mean
-from .reading import Reading
+from .reading import Kinds, Reading
 
 
 class Checks:
@@ -17,7 +17,7 @@ class Checks:
         self._reading = reading
         self._problems = problems
 
-    def run(self, kinds: Collection[str], variables: Mapping[str, str]) -> None:
+    def run(self, kinds: Kinds, variables: Mapping[str, str]) -> None:
         self._kinds(kinds)
         if self._sound("tracker", "tracker.active_states", "tracker.terminal_states"):
             self._state_lists()
@@ -27,14 +27,15 @@ class Checks:
         self._sessions()
         self._passed_variables(variables)
 
-    def _kinds(self, kinds: Collection[str]) -> None:
-        tracker, agent = self._config.tracker.kind, self._config.agent.kind
-        if not tracker and self._sound("tracker", "tracker.kind"):
+    def _kinds(self, kinds: Kinds) -> None:
+        chosen = {"tracker": self._config.tracker.kind, "agent": self._config.agent.kind}
+        if not chosen["tracker"] and self._sound("tracker", "tracker.kind"):
             self._error("tracker.kind", 'is missing; name the tracker, such as "file"')
-        for key, kind in (("tracker.kind", tracker), ("agent.kind", agent)):
-            if kind and kinds and kind not in kinds and self._sound(key):
-                fix = did_you_mean(kind, kinds) or f"; use one of: {', '.join(sorted(kinds))}"
-                self._error(key, f'there is no "{kind}" here{fix}')
+        for part, kind in chosen.items():
+            known = kinds.get(part, ())
+            if kind and known and kind not in known and self._sound(f"{part}.kind"):
+                fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
+                self._error(f"{part}.kind", f'there is no {part} "{kind}" here{fix}')
 
     def _state_lists(self) -> None:
         tracker = self._config.tracker

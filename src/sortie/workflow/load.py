@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from .config import Config
 from .document import decode, read_file, split
 from .environment import Variables, gather
 from .problems import Problem, Problems
+from .reading import NO_KINDS, Kinds
 from .settings import read_config
 from .template import PromptTemplate, compile_prompt
 from .tree import read_tree
@@ -55,7 +56,7 @@ def load(
     *,
     environ: Mapping[str, str],
     env_file: Path | None = None,
-    kinds: Collection[str] = (),
+    kinds: Kinds = NO_KINDS,
     inspect: Inspect = nothing_more,
 ) -> Workflow:
     """The workflow; raises `ConfigurationError` with one line for each problem.
@@ -76,7 +77,7 @@ def check(
     *,
     environ: Mapping[str, str],
     env_file: Path | None = None,
-    kinds: Collection[str] = (),
+    kinds: Kinds = NO_KINDS,
     inspect: Inspect = nothing_more,
 ) -> list[Problem]:
     """Every error and warning, in the order of the file."""
@@ -88,7 +89,7 @@ def examine(
     *,
     environ: Mapping[str, str],
     env_file: Path | None = None,
-    kinds: Collection[str] = (),
+    kinds: Kinds = NO_KINDS,
     inspect: Inspect = nothing_more,
 ) -> Examination:
     """Never raises for anything that is wrong with the files."""
@@ -107,7 +108,7 @@ def examine(
     return Examination(workflow, found, digest, config)
 
 
-def _stand_in(path: Path, variables: Variables, kinds: Collection[str]) -> Config:
+def _stand_in(path: Path, variables: Variables, kinds: Kinds) -> Config:
     """What an empty file would mean, with what is wrong with that left unsaid."""
     unsaid = Problems(str(path))
     empty = read_tree("", 1, unsaid)
@@ -143,7 +144,7 @@ def _digest(env_content: bytes, content: bytes, problems: Problems) -> str:
 
 
 def _parts(
-    path: Path, content: bytes, variables: Variables, kinds: Collection[str], problems: Problems
+    path: Path, content: bytes, variables: Variables, kinds: Kinds, problems: Problems
 ) -> tuple[Config | None, PromptTemplate | None]:
     if any(problem.file == problems.file for problem in problems.in_order()):
         return None, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .environment import Variables, expand, override_name
@@ -10,6 +10,10 @@ from .fields import Field, Unfit, shown
 from .problems import Problems, did_you_mean
 from .schema import ANY, MOVED, NO_EFFECT, SCHEMA, UNSUPPORTED, Schema, leaves
 from .tree import Tree
+
+# The kinds there are, of "tracker" and of "agent"; none where nobody knows.
+Kinds = Mapping[str, Collection[str]]
+NO_KINDS: Kinds = {}
 
 
 class Reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,15 @@ from .config import (
 )
 from .environment import Variables, at_home, secrets_of
 from .problems import Problems
-from .reading import Reading
+from .reading import Kinds, Reading
 from .tree import Tree
 
 
-def read_config(path: Path, tree: Tree, variables: Variables, kinds: Collection[str], problems: Problems) -> Config:
+def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, problems: Problems) -> Config:
     """The best reading of the settings; it may be used only where no error was noted."""
     reading = Reading(tree, variables, problems)
     values = reading.values
-    reading.take_options({*kinds, values["tracker"]["kind"], values["agent"]["kind"]})
+    reading.take_options({*chain(*kinds.values()), values["tracker"]["kind"], values["agent"]["kind"]})
     config = _config(path.absolute(), reading, variables, tree.lines)
     Checks(config, reading, problems).run(kinds, variables.values)
     return config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec import Struct
 from .config import Config
 from .environment import env_file_of
 from .load import Inspect, Workflow, examine, load, nothing_more
+from .reading import NO_KINDS, Kinds
 
 # Two changes within one tick of the file system's clock can look the same from outside. A file that changed
 # so recently is reported once more, when its time stamps can be trusted.
@@ -84,7 +85,7 @@ class Reloader:
         *,
         environ: Mapping[str, str],
         env_file: Path | None = None,
-        kinds: Collection[str] = (),
+        kinds: Kinds = NO_KINDS,
         inspect: Inspect = nothing_more,
     ) -> None:
         self._path = path
