@@ -34,41 +34,30 @@ def test_the_result_is_valid_and_works_at_once(agent, tmp_path, capsys):
     assert states == ["In Review", "In Review"]
 
 
-@pytest.mark.parametrize(
-    "start", [[str(Path(sys.executable).with_name("sortie"))], [sys.executable, "-m", "sortie"]]
-)
+PROGRAM = Path(sys.executable).with_name("sortie")
+
+
+def said_by(place, path, *argv):
+    environ = os.environ | {"PATH": path}
+    return subprocess.run(argv, cwd=place, env=environ, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize("start", [[PROGRAM], [sys.executable, "-m", "sortie"]])
 def test_the_commands_it_suggests_work_as_printed(start, tmp_path):
     """However it was started, and whatever the directory is called."""
-    environ = os.environ | {"PATH": "/usr/bin:/bin"}
-    made = subprocess.run(
-        [*start, "init", "my project"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    suggested = made.stdout.partition("Next:\n")[2].splitlines()
+    path = "/usr/bin:/bin"
+    suggested = said_by(tmp_path, path, *start, "init", "my project").stdout.partition("Next:\n")[2].splitlines()
     assert len(suggested) == 2
     for command in suggested:
-        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=environ, capture_output=True, timeout=30)
+        done = said_by(tmp_path, path, "sh", "-c", command)
         assert done.returncode == 0, (command, done.stderr)
 
 
-def test_an_installed_command_is_called_by_its_name(tmp_path):
-    program = Path(sys.executable).with_name("sortie")
-    environ = os.environ | {"PATH": f"{program.parent}:/usr/bin:/bin"}
-    made = subprocess.run(["sortie", "init"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=30)
-    assert "\n  sortie doctor\n" in made.stdout
-    refused = subprocess.run(
-        [program, "history"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=30
-    )
-    assert "Start `sortie run` first." in refused.stderr
-    elsewhere = subprocess.run(
-        [program, "history"], cwd=tmp_path, env={}, capture_output=True, text=True, timeout=30
-    )
-    assert f"Start `{program} run` first." in elsewhere.stderr
+def test_a_command_on_the_path_is_called_by_its_name(tmp_path):
+    with_us = f"{PROGRAM.parent}:/usr/bin:/bin"
+    assert "\n  sortie doctor\n" in said_by(tmp_path, with_us, "sortie", "init").stdout
+    assert "Start `sortie run` first." in said_by(tmp_path, with_us, "sortie", "history").stderr
+    assert f"Start `{PROGRAM} run` first." in said_by(tmp_path, "/usr/bin:/bin", PROGRAM, "history").stderr
 
 
 def test_without_a_terminal_nothing_is_asked(tmp_path):

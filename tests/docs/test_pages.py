@@ -57,11 +57,21 @@ def test_links_between_pages_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
+def test_installing_works_where_the_system_owns_python():
+    """Debian refuses `pip install` outside of an environment: every line that installs us makes or uses one."""
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"^```sh\n(.*?)^```", readme, re.S | re.M)
+    lines = [line for block in blocks for line in block.splitlines() if " install " in line]
+    assert [line.split()[0] for line in lines] == ["uv", "pipx", "python3"]
+    assert re.fullmatch(r"python3 -m venv (\S+) && \1/bin/pip install \. && export PATH=\1/bin:\$PATH", lines[2])
+
+
 def test_the_readme_shows_the_demo_as_it_is(tmp_path):
     shown = re.search(r"<!-- demo: .*?-->\n```\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert shown
     # As dev.py starts it, where no `sortie` is on the PATH.
-    argv, environ = [Path(sys.executable).with_name("sortie"), "demo"], os.environ | {"PATH": "/usr/bin:/bin"}
+    environ = os.environ | {"PATH": "/usr/bin:/bin"}
+    argv = [str(Path(sys.executable).with_name("sortie")), "demo"]
     done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=55, check=True)
     seconds = re.compile(r"\d+s ")
     real = [seconds.sub("Ns ", line) for line in done.stdout.splitlines()]
