@@ -64,3 +64,10 @@ def test_a_missing_file_is_a_problem_too(tmp_path, capsys):
     said = ask(capsys, "validate", str(tmp_path / "none.md"), "--json")
     assert said.code == 2
     assert said.json()["errors"][0]["message"]
+
+
+def test_a_tracker_that_is_not_there_is_answered_with_trackers(scene, capsys):
+    scene.workflow.write_text(scene.workflow.read_text().replace("kind: file", "kind: jira"))
+    said = ask(capsys, "validate", str(scene.directory))
+    assert said.code == 2
+    assert 'tracker.kind: there is no tracker "jira" here; use one of: file\n' in said.out

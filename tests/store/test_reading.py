@@ -33,6 +33,7 @@ async def test_a_history_row_is_exactly_what_the_command_prints(store):
     rows = await store.read(history)
     assert msgspec.json.decode(msgspec.json.encode(rows)) == [
         {
+            "run_id": "r1",
             "issue_id": "42",
             "identifier": "DEMO-42",
             "attempt": 1,
