@@ -45,7 +45,17 @@ def test_status_after_the_end(look):
 
 def test_status_as_json(look):
     status = look("status", "--json").json()
-    assert list(status) == ["service", "running", "retrying", "parked", "ready", "budget", "totals", "tool_calls"]
+    assert list(status) == [
+        "service",
+        "running",
+        "retrying",
+        "parked",
+        "paused",
+        "ready",
+        "budget",
+        "totals",
+        "tool_calls",
+    ]
     assert status["service"] is None
     assert [(item["identifier"], item["kind"]) for item in status["parked"]] == [("T-2", "signal")]
     assert status["budget"]["today"]["sessions"] == 2
