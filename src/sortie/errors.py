@@ -2,6 +2,7 @@
 
 SortieError
 ├── ConfigurationError     the workflow, a flag or the environment is wrong; carries every problem found
+│   └── PromptError        the template gives no prompt for an issue; names the line
 ├── StoreError             the database cannot be used
 │   ├── StoreLocked        another orchestrator holds it; names the holder
 │   └── StoreTooNew        a newer Sortie wrote it
@@ -31,6 +32,17 @@ class ConfigurationError(SortieError):
     def __init__(self, message: str, *, problems: Sequence[str] = (), fix: str = "") -> None:
         super().__init__(message, fix=fix)
         self.problems = tuple(problems)
+
+
+class PromptError(ConfigurationError):
+    """The template gives no prompt for an issue, and would not on a second try either."""
+
+    KIND = "prompt_error"
+
+    def __init__(self, file: str, line: int, reason: str) -> None:
+        super().__init__(f"{file}:{line}: the prompt cannot be rendered: {reason}.", fix="Correct the template.")
+        self.line = line
+        self.reason = reason
 
 
 class StoreError(SortieError):

@@ -131,3 +131,19 @@ def test_an_agent_that_goes_on_after_an_answer_is_told_its_session(parked):
     parked.run()
     assert parked.runs("1")[-1].session_id == first
     wait_for(lambda: not parked.living())
+
+
+def test_an_issue_without_a_prompt_is_parked_at_once_and_never_tried_again(project):
+    """A template that fails for one issue fails the same way on every try; other issues do not suffer."""
+    project.workflow({"budget": {"per_issue": {"sessions": 20}}}, prompt="Part of {{ issue.parent.identifier }}")
+    project.add("1", says("agent of 1"))
+    project.add("2", f"{says('agent of 2')}; {BLOCKED}", parent={"id": "9", "identifier": "T-9"})
+    assert project.run() == 3
+    assert project.diary() == ["agent of 2"]
+    run = project.only_run("1")
+    assert (run.status, run.turns) == ("failed", 0)
+    kind, reason = project.parked()["1"]
+    assert kind == "error"
+    assert "WORKFLOW.md:" in reason and "the prompt cannot be rendered: 'None' has no attribute" in reason
+    (ended,) = project.events(ev.RunEnded, "1")
+    assert ended.error_kind == "prompt_error"

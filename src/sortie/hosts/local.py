@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..agents.port import Session, SessionOrder
 from ..core.events import WorkspaceMade
 from ..core.exits import Outcome
-from ..errors import AgentError, SortieError
+from ..errors import AgentError, PromptError, SortieError
 from ..protocol.prompt import compose_first_prompt
 from ..protocol.status import Status, delete_status, read_status
 from ..workspace.hooks import run_hook
@@ -69,6 +69,8 @@ class LocalRun:
                     if error.kind == AgentError.SESSION:
                         self._listening.forget_session()
                     outcome = self._failed(error, kind=error.kind, retryable=error.retry, until=error.until)
+                except PromptError as error:
+                    outcome = self._failed(error, kind=error.KIND, retryable=False)
                 except (SortieError, OSError) as error:
                     outcome = self._failed(error)
             background.cancel_scope.cancel()

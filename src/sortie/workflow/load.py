@@ -16,6 +16,7 @@ from .problems import Problem, Problems
 from .reading import NO_KINDS, Kinds
 from .settings import read_config
 from .template import PromptTemplate, compile_prompt
+from .template_trial import try_out
 from .tree import read_tree
 
 Inspect = Callable[[Config], Iterable[tuple[str, str]]]
@@ -156,4 +157,6 @@ def _parts(
     template = compile_prompt(document, problems)
     # With broken YAML every required key would seem to be missing.
     config = read_config(path, tree, variables, kinds, problems) if tree is not None else None
+    if template is not None and document.prompt.strip():
+        try_out(template, config.tracker.active_states if config else (), problems)
     return config, template

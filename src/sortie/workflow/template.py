@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -11,7 +15,7 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..core.model import Issue
-from ..errors import ConfigurationError
+from ..errors import PromptError
 from .document import Document
 from .gotemplate import go_lines
 from .problems import Problems
@@ -21,6 +25,10 @@ CONTINUATION_PROMPT = (
     "Continue with this issue. Look at what is already done in this workspace and carry on with what remains. "
     "If nothing remains, verify the result once more and finish."
 )
+
+# Far more than any prompt needs: what goes beyond is a loop that does not end.
+LONGEST_RENDERING = 1.0
+LONGEST_PROMPT = 16 * 1024 * 1024
 
 
 @functools.cache
@@ -40,17 +48,24 @@ class PromptTemplate:
     def render(self, issue: Issue, *, attempt: int, turn: int, max_turns: int) -> str:
         """The prompt of one turn. A continuation for which the template says nothing gets a fixed text."""
         try:
-            prompt = self._template.render(_data(issue, attempt, turn, max_turns)).strip()
+            with _bounded():
+                prompt = "".join(self._pieces(_data(issue, attempt, turn, max_turns))).strip()
         except Exception as error:  # whatever an expression of the template may raise
-            place = f"{self._file}:{self._line_of(error)}"
-            message = str(error).strip().rstrip(".") or type(error).__name__
-            raise ConfigurationError(f"{place}: the prompt cannot be rendered: {message}.") from error
+            reason = str(error).strip().rstrip(".") or type(error).__name__
+            raise PromptError(self._file, self._line_of(error), reason) from error
         if prompt:
             return prompt
         if turn > 1:
             return CONTINUATION_PROMPT
-        place = f"{self._file}:{self._first_line}"
-        raise ConfigurationError(f"{place}: the prompt for {issue.identifier} is empty on the first turn.")
+        raise PromptError(self._file, self._first_line, "it is empty on the first turn")
+
+    def _pieces(self, data: Mapping[str, Any]) -> Iterator[str]:
+        length = 0
+        for piece in self._template.generate(data):
+            length += len(piece)
+            if length > LONGEST_PROMPT:
+                raise OverflowError(f"it is longer than {LONGEST_PROMPT:,} characters")
+            yield piece
 
     def _line_of(self, error: BaseException) -> int:
         line = self._first_line
@@ -60,6 +75,26 @@ class PromptTemplate:
                 line = trace.tb_lineno
             trace = trace.tb_next
         return line
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """No template computes for longer, whatever its loops do. Waiting for the processor does not count."""
+    end = time.thread_time() + LONGEST_RENDERING
+
+    def watch(frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_code.co_filename != "<template>":
+            return None
+        if time.thread_time() > end:
+            raise TimeoutError("it takes too long; look for a loop that does not end")
+        return watch
+
+    before = sys.gettrace()
+    sys.settrace(watch)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
 
 
 def compile_prompt(document: Document, problems: Problems) -> PromptTemplate | None:
