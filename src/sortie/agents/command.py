@@ -6,7 +6,6 @@ everything else that lies there, there is `SORTIE_WORKFLOW_DIR`.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections import deque
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from ..process.child import Child, Exit, start
 from .faults import fault_of_exit, signal_name
 from .port import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
 from .program import answer_of, check_command, first_word, locate, missing_program
+from .script import fault_of_script
 
 DEFAULT_COMMAND = "./agent.sh"
 
@@ -47,18 +47,24 @@ class CommandAgent:
         return missing_program(self._command, self._base, environment)
 
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
-        """Whether a shell finds the first word of the command; what comes after it is the agent's own business."""
+        """Whether a shell finds the first word of the command, and whether that can start.
+
+        What comes after it is the agent's own business.
+        """
         word = first_word(locate(self._command, self._base, self._base))
         if not word:
             return [Finding("WARN", "program", f"cannot tell which program `{self._command}` starts.")]
-        found = await answer_of(["sh", "-c", 'command -v -- "$1"', "sh", word], self._base, environment)
-        script = self._base / word
-        # Some shells find a script by its path without asking whether it can be run.
-        if "/" in word and script.is_file() and not os.access(script, os.X_OK):
-            return [Finding("FAIL", "program", f"{word} is not executable.", f"Run: chmod +x {shlex.quote(word)}")]
-        if found is None or found.code != 0:
+        answer = await answer_of(["sh", "-c", 'command -v -- "$1"', "sh", word], self._base, environment)
+        found = answer.stdout.strip() if answer and answer.code == 0 else ""
+        # What is named by its path is looked at even where the shell does not find it: that tells why.
+        path = word if "/" in word else found
+        if "/" in path and (self._base / path).exists():
+            fault = await fault_of_script(self._base / path, environment)
+            if fault is not None:
+                return [fault]
+        if not found:
             return [Finding("FAIL", "program", f"{word} was not found.", "Install it, or correct agent.command.")]
-        return [Finding("PASS", "program", found.stdout.strip())]
+        return [Finding("PASS", "program", found)]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> CommandSession:
         command = locate(self._command, self._base, order.workspace)

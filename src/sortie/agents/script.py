@@ -1,0 +1,92 @@
+"""What keeps a script from starting, as far as it shows without running it: interpreter, line ends, syntax."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from .port import Finding
+from .program import answer_of
+from .reading import brief
+
+_LARGEST = 1024 * 1024
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
+_PYTHON = re.compile(r"python[\d.]*")
+_PYTHON_CHECK = """\
+import sys
+try:
+    compile(open(sys.argv[1], "rb").read(), sys.argv[1], "exec")
+except SyntaxError as error:
+    sys.exit("line %s: %s" % (error.lineno, error.msg))
+"""
+
+
+async def fault_of_script(script: Path, environment: Mapping[str, str]) -> Finding | None:
+    """The first thing that is wrong with a file that is to be run; None for programs and for good scripts."""
+    if script.is_dir():
+        return _failed(f"{script} is a directory.", "Name the program or script in it in agent.command.")
+    if not os.access(script, os.X_OK):
+        return _failed(f"{script} is not executable.", f"Run: chmod +x {shlex.quote(str(script))}")
+    content = _beginning(script)
+    if b"\0" in content[:512]:
+        return None  # a program, not a script
+    first, _, _ = content.partition(b"\n")
+    words = _interpreter(first) if first.startswith(b"#!") else ["sh"]  # without one, a shell runs it
+    if first.endswith(b"\r") or (_is_shell(words[-1]) and b"\r\n" in content):
+        fix = f"Run: sed -i 's/\\r$//' {shlex.quote(str(script))}"
+        return _failed(f"{script} has the line ends of Windows (CRLF), which its interpreter takes for text.", fix)
+    for word in words:
+        if shutil.which(word, path=environment.get("PATH", os.defpath)) is None:
+            fix = f"Install it, or correct the first line of {script}."
+            return _failed(f"the interpreter of {script}, {word}, was not found.", fix)
+    return await _fault_of_syntax(words[-1], script, environment)
+
+
+def _beginning(script: Path) -> bytes:
+    """Enough of it to judge; a NUL, which programs have, where nobody may look inside."""
+    if not script.is_file():
+        return b"\0"
+    try:
+        with script.open("rb") as file:
+            return file.read(_LARGEST)
+    except OSError:
+        return b"\0"
+
+
+def _interpreter(first_line: bytes) -> list[str]:
+    """What must be found: the program after `#!`, and the one that it looks up where it is `env`.
+
+    The kernel hands everything after the program over as one word; only `env -S` splits it.
+    """
+    program, *rest = first_line[2:].decode("utf-8", "replace").split(None, 1) or ["sh"]
+    if not rest or Path(program).name != "env":
+        return [program]
+    split = rest[0].startswith("-S")
+    words = rest[0].removeprefix("-S").split() if split else [rest[0].rstrip()]
+    named = [word for word in words if not word.startswith("-") and "=" not in word]
+    return [program, *named[:1]]
+
+
+def _is_shell(interpreter: str) -> bool:
+    return Path(interpreter).name in _SHELLS
+
+
+async def _fault_of_syntax(interpreter: str, script: Path, environment: Mapping[str, str]) -> Finding | None:
+    if _is_shell(interpreter):
+        check = [interpreter, "-n", str(script)]
+    elif _PYTHON.fullmatch(Path(interpreter).name):
+        check = [interpreter, "-I", "-S", "-c", _PYTHON_CHECK, str(script)]
+    else:
+        return None
+    answer = await answer_of(check, script.parent, environment)
+    if answer is None or answer.code == 0:
+        return None
+    return _failed(f"{script} has a syntax error: {brief(answer.stderr)}.", "Correct it there.")
+
+
+def _failed(detail: str, fix: str) -> Finding:
+    return Finding("FAIL", "program", detail, fix)
