@@ -87,3 +87,42 @@ def test_a_place_that_cannot_be_written_fails(scene, doctor):
     scene.workflow.write_text(text)
     check = verdicts(doctor("--json"))["workspaces"]
     assert check["verdict"] == "FAIL"
+
+
+def findings(said: Said, name: str) -> list[str]:
+    return [f"{check['verdict']} {check['detail']}" for check in said.json()["checks"] if check["name"] == name]
+
+
+def test_states_that_the_workflow_does_not_name_are_named(scene, doctor):
+    scene.workflow.write_text(scene.workflow.read_text().replace("[To Do, In Progress]", "[Todo, In Progress]"))
+    for number, state in enumerate(["To Do", "To Do", "Done"]):
+        scene.issue(number, REVIEW, state=state)
+    said = doctor("--json")
+    assert findings(said, "tracker (file)") == ["PASS 0 active issues; left alone: To Do (2)"]
+    (found,) = findings(said, "issues")
+    assert found == "WARN no issue is in an active state (Todo, In Progress): the tracker has To Do (2), Done (1)."
+    assert "tracker.active_states" in verdicts(said)["issues"]["fix"]
+    assert said.code == 0
+
+
+def test_every_bad_record_and_every_blocker_that_is_nobody_is_listed(scene, doctor):
+    scene.issue(1, REVIEW, title=3)
+    scene.issue(2, REVIEW, priority="high", labels="ui")
+    scene.issue(3, REVIEW, blocked_by=["T-4", "T-99", {"id": "98"}])
+    scene.issue(4, REVIEW, blocked_by=[{"identifier": "ELSEWHERE-1", "state": "To Do"}])
+    said = doctor("--json")
+    first, second = findings(said, "record")
+    assert "record 1 (T-1) cannot be used: `title` must be text" in first
+    assert "record 2 (T-2) cannot be used: `priority` must be" in second and "`labels` must be" in second
+    assert findings(said, "issues") == [
+        "WARN T-3 does not start: it is blocked by T-99 (not in the tracker), 98 (not in the tracker)."
+    ]
+
+
+def test_a_script_that_cannot_start_fails_with_the_fix(scene, doctor):
+    agent = scene.directory / "agent.sh"
+    agent.write_bytes(agent.read_bytes().replace(b"\n", b"\r\n"))
+    said = doctor("--json")
+    assert said.code == 1
+    assert "(CRLF)" in verdicts(said)["agent (command)"]["detail"]
+    assert f"sed -i 's/\\r$//' {agent}" in verdicts(said)["agent (command)"]["fix"]

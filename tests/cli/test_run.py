@@ -91,6 +91,13 @@ def test_hostile_text_is_harmless_in_lines_and_tables(scene):
     assert not [line for line in done.stderr.splitlines() if not LINE.fullmatch(line)]
 
 
+def test_dry_run_names_the_states_where_nothing_would_start(scene):
+    scene.issue(1, REVIEW, state="ToDo")
+    done = scene.run("run", "--dry-run")
+    assert "no issue is in an active state (To Do, In Progress): the tracker has ToDo (1)." in done.stderr
+    assert "nothing would start" in done.stdout
+
+
 def test_dry_run_shows_every_candidate_and_leaves_nothing_behind(scene):
     scene.issue(1, REVIEW)
     scene.issue(2, REVIEW, blocked_by=[{"id": "1", "identifier": "T-1"}])

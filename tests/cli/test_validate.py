@@ -1,4 +1,4 @@
-"""`sortie validate`: all problems at once with their lines; nothing is contacted or created."""
+"""`sortie validate`: all problems at once, those of a local issue file too; nothing is contacted or created."""
 
 from __future__ import annotations
 
@@ -71,3 +71,46 @@ def test_a_tracker_that_is_not_there_is_answered_with_trackers(scene, capsys):
     said = ask(capsys, "validate", str(scene.directory))
     assert said.code == 2
     assert 'tracker.kind: there is no tracker "jira" here; use one of: file\n' in said.out
+
+
+def warnings_of(said):
+    return [(warning["file"], warning["message"]) for warning in said.json()["warnings"]]
+
+
+def test_what_is_wrong_with_the_issue_file_is_a_warning(scene, capsys):
+    scene.workflow.write_text(scene.workflow.read_text().replace("[To Do, In Progress]", "[Todo, In Progress]"))
+    scene.issue(1, "")
+    scene.issue(2, "", title=3)
+    before = sorted(scene.directory.rglob("*"))
+    said = ask(capsys, "validate", str(scene.workflow), "--json")
+    assert (said.code, said.json()["valid"]) == (0, True)
+    file = str(scene.directory / "issues.json")
+    assert warnings_of(said) == [
+        (file, "record 2 (T-2) cannot be used: `title` must be text in quotes, not 3."),
+        (
+            file,
+            "no issue is in an active state (Todo, In Progress): the tracker has To Do (1). "
+            "Correct tracker.active_states, or the states of the issues.",
+        ),
+    ]
+    assert f"warning: {file}: record 2" in ask(capsys, "validate", str(scene.workflow)).out
+    assert sorted(scene.directory.rglob("*")) == before
+
+
+def test_an_issue_file_that_cannot_be_read_is_a_warning(scene, capsys):
+    (scene.directory / "issues.json").write_text("[{")
+    said = ask(capsys, "validate", str(scene.workflow), "--json")
+    assert said.code == 0
+    ((_, message),) = warnings_of(said)
+    assert "not valid JSON" in message
+
+
+def test_a_prompt_that_fails_and_a_misspelt_variable_are_found(scene, capsys, monkeypatch):
+    monkeypatch.setenv("SORTIE_TRACKER_API_KY", "secret")
+    scene.workflow.write_text(scene.workflow.read_text().replace("issue.title", "attempt.foo"))
+    said = ask(capsys, "validate", str(scene.workflow), "--json")
+    assert said.code == 2
+    (error,) = said.json()["errors"]
+    assert (error["line"], error["message"]) == (13, 'attempt is a number and has no "foo"')
+    assert "secret" not in said.out
+    assert any('did you mean "SORTIE_TRACKER_API_KEY"?' in message for _, message in warnings_of(said))

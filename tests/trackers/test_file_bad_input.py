@@ -124,6 +124,30 @@ async def test_a_record_that_cannot_be_used_is_named_and_hides_no_other(path, br
     assert "cannot be used" in found.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (record(9, id=9), 'record 1 (T-9) cannot be used: `id` must be text in quotes, such as "7", not 9.'),
+        ({"id": 9}, "record 1 (id 9) cannot be used: `id` must be text in quotes"),
+        ({"id": 9}, "; `identifier` is missing; `title` is missing; `state` is missing."),
+        (record(9, title=None), "`title` must be text in quotes, not null."),
+        (record(9, title=" ", state=""), "`title` must not be empty; `state` must not be empty."),
+        (record(9, priority="high"), '`priority` must be a whole number, such as 2, not "high".'),
+        (record(9, labels=["ui", 3]), '`labels` must be a list of texts, such as ["backend"], not 3 as entry 2.'),
+        (record(9, comments=[{"body": 1}]), '`comments` must be a list of objects with texts, such as [{"author"'),
+        (record(9, blocked_by=[7]), '`blocked_by` must be a list of issues, such as ["PROJ-1"], not 7 as entry 1.'),
+        (record(9, parent="T-1"), '`parent` must be an object of texts, such as {"identifier": "PROJ-1"}, not'),
+        (record(9, description=["x" * 99]), '`description` must be text in quotes, not ["xxx'),
+        ("T-9", 'record 1 cannot be used: it must be an object between { and }, not "T-9".'),
+    ],
+)
+async def test_everything_that_is_wrong_with_a_record_is_said_in_plain_words(path, broken, says):
+    (problem,) = (await tracker_on(write_issues(path, broken)).fetch_candidates()).problems
+    assert says in problem
+    assert problem.startswith(f"{path}: ")
+    assert "$" not in problem and "Expected" not in problem and len(problem) < 500
+
+
 async def test_an_issue_whose_record_broke_still_exists(path):
     tracker = tracker_on(write_issues(path, record(1, priority="high")))
     assert await tracker.fetch_states(["1"]) == {"1": "Todo"}

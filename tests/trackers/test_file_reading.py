@@ -65,6 +65,12 @@ async def test_candidates_are_the_issues_in_active_states_whatever_their_case(pa
     assert found.problems == ()
 
 
+async def test_all_issues_are_counted_by_their_state(path):
+    states = ["To Do", "To Do", "Done", "Todo"]
+    write_issues(path, *(record(n, state=state) for n, state in enumerate(states)), record(9, title=3))
+    assert (await tracker_on(path).fetch_candidates()).states == {"To Do": 2, "Done": 1, "Todo": 1}
+
+
 async def test_without_active_states_everything_that_is_not_terminal_is_a_candidate(path):
     write_issues(path, record(1, state="Anything"), record(2, state="Done"))
     settings = TrackerSettings(kind="file", active_states=(), terminal_states=("done",), base=path.parent)

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import sortie
 from sortie.workflow.environment import override_name
 from sortie.workflow.load import check, load
 from sortie.workflow.schema import leaves
 
 from .sample import KINDS, SETTINGS, load_text, problems_of, write
+
+SOURCE = Path(sortie.__file__).parent
 
 OVERRIDES = {
     "SORTIE_TRACKER_KIND": ("github", lambda config: config.tracker.kind, "github"),
@@ -65,6 +69,42 @@ def test_a_variable_that_does_not_fit_is_named(tmp_path, name, value, message):
     (problem,) = problems_of(tmp_path, **{name: value})
     assert problem.startswith(f"environment: {name}: ")
     assert message in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("SORTIE_TRACKER_API_KY", '; did you mean "SORTIE_TRACKER_API_KEY"?'),
+        ("SORTIE_MAX_TURNS", '; did you mean "SORTIE_AGENT_MAX_TURNS"?'),
+        ("SORTIE_DBPATH", '; did you mean "SORTIE_DB_PATH"?'),
+        ("SORTIE_ENVFILE", '; did you mean "SORTIE_ENV_FILE"?'),
+        ("SORTIE_AGENT_COLOUR_OF_THE_LIGHT", ""),
+        ("SORTIE_BUDGET_PER_DAY_USD", "; budget.per_day.usd can only be set in the workflow"),
+        ("SORTIE_LOGING_LEVEL", "; logging.level can only be set in the workflow"),
+    ],
+)
+def test_a_variable_that_is_almost_a_setting_is_named(tmp_path, name, hint):
+    expected = f"environment: {name}: is not a setting and has no effect{hint}"
+    assert load_text(tmp_path, **{name: "5"}).warnings == (expected,)
+    assert load_text(tmp_path, **{name: ""}).warnings == ()
+
+
+def test_a_misspelt_variable_of_the_env_file_is_named_with_its_line(tmp_path):
+    env_file = tmp_path / "env"
+    env_file.write_text("# mine\nSORTIE_TRACKER_KINDS=file\n")
+    (problem,) = check(write(tmp_path), environ={}, env_file=env_file, kinds=KINDS)
+    assert str(problem).startswith(f"{env_file}:2: SORTIE_TRACKER_KINDS: is not a setting")
+    assert problem.severity == "warning"
+
+
+def test_variables_of_agents_of_tools_and_of_the_workflow_itself_are_no_mistakes(tmp_path):
+    """Sortie may be started by an agent of another one, and a team's tools have variables of their own."""
+    told = re.findall(r'"(SORTIE_[A-Z_]*[A-Z])"', "".join(path.read_text() for path in SOURCE.rglob("*.py")))
+    assert {"SORTIE_ISSUE_ID", "SORTIE_BROKER_TOKEN", "SORTIE_STORE_ID"} <= set(told)
+    environ = {**dict.fromkeys(told, "1"), "SORTIE_TEAM_TOKEN": "t", "SORTIE_AGENT_TOKEN": "t"}
+    settings = with_tracker("api_key: $SORTIE_TRACKER_TOKEN") + "  env: [SORTIE_AGENT_TOKEN]\n"
+    environ["SORTIE_ENV_FILE"] = ""
+    assert load_text(tmp_path, settings, **environ, SORTIE_TRACKER_TOKEN="t").warnings == ()
 
 
 def test_an_empty_variable_counts_as_not_set(tmp_path):

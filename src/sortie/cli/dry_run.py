@@ -12,17 +12,21 @@ import msgspec
 from ..core import actions as act
 from ..core.narrate import CAUSES, RULES
 from ..engine.preview import preview
+from ..engine.remarks import Remark
 from .exits import DONE
 from .place import load_checked
 from .printing import Columns, print_json, print_table
+from .words import clean
 
 
 def show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int:
-    async def look() -> list[act.Action]:
+    async def look() -> tuple[list[act.Action], list[Remark]]:
         return await preview(workflow, environ=os.environ, env_file=env_file)
 
     load_checked(workflow, env_file)
-    actions = anyio.run(look)
+    actions, remarks = anyio.run(look)
+    for remark in remarks:
+        click.echo(clean(f"warning: {remark}. {remark.fix}"), err=True)
     if as_json:
         print_json([{**msgspec.to_builtins(action), "text": ": ".join(_words(action))} for action in actions])
     elif actions:

@@ -17,6 +17,7 @@ from ..agents.port import Finding
 from ..engine.adapters import build_tracker
 from ..engine.probe import examine_agent
 from ..engine.reload import check_workflow, load_workflow
+from ..engine.remarks import remarks_on, unnamed_states
 from ..errors import SortieError, StoreError
 from ..store.connect import connect_readonly
 from ..store.lock import holder_of
@@ -43,7 +44,7 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
     config = loaded.config
     return [
         *checks,
-        anyio.run(tracker, config),
+        *anyio.run(tracker, config),
         *anyio.run(agent, loaded, probe),
         store(config),
         writable("workspaces", config.workspace.root, "workspace.root"),
@@ -79,21 +80,27 @@ def workflow_file(workflow: Path, env_file: Path | None) -> Iterator[Finding]:
         yield Finding("PASS", "workflow", f"{workflow} is valid")
 
 
-async def tracker(config: Config) -> Finding:
+async def tracker(config: Config) -> list[Finding]:
+    """Whether it answers; then every record that cannot be used, and what keeps issues from being worked on."""
     name = f"tracker ({config.tracker.kind})"
     connection = build_tracker(config)
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             candidates = await connection.fetch_candidates()
     except TimeoutError:
-        return Finding("FAIL", name, f"no answer within {TRACKER_DEADLINE:g} s.", "Finding tracker.endpoint.")
+        return [Finding("FAIL", name, f"no answer within {TRACKER_DEADLINE:g} s.", "Check tracker.endpoint.")]
     except SortieError as error:
-        return Finding("FAIL", name, error.message, error.fix)
+        return [Finding("FAIL", name, error.message, error.fix)]
     finally:
         await connection.aclose()
-    if candidates.problems:
-        return Finding("WARN", name, f"{len(candidates.issues)} active issues; {candidates.problems[0]}")
-    return Finding("PASS", name, f"{len(candidates.issues)} active issues")
+    policy = config.policy()
+    others = unnamed_states(candidates, policy)
+    left_alone = f"; left alone: {others}" if others else ""
+    return [
+        Finding("PASS", name, f"{len(candidates.issues)} active issues{left_alone}"),
+        *(Finding("WARN", "record", problem, "Correct it in the tracker.") for problem in candidates.problems),
+        *(Finding("WARN", "issues", f"{remark}.", remark.fix) for remark in remarks_on(candidates, policy)),
+    ]
 
 
 async def agent(workflow: Workflow, probe: bool) -> list[Finding]:

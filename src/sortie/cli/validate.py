@@ -1,13 +1,19 @@
-"""`sortie validate`: every problem of a workflow at once. Nothing is contacted, nothing is created."""
+"""`sortie validate`: every problem of a workflow and its issue file. Nothing is contacted, nothing is created."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import anyio
 import click
 
-from ..engine.reload import check_workflow
+from ..engine.adapters import build_tracker
+from ..engine.effects import TRACKER_DEADLINE
+from ..engine.reload import examine_workflow
+from ..engine.remarks import remarks_on
+from ..errors import TrackerError
+from ..workflow.config import Config
 from ..workflow.problems import Problem
 from .exits import DONE, USAGE
 from .place import env_file_option, json_option, workflow_argument
@@ -22,9 +28,13 @@ from .words import clean
 def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> int:
     """Show every problem of a workflow, with file and line.
 
-    Nothing is contacted and nothing is created. Exit code 0 where the workflow can be used, else 2.
+    Where the issues are in a local file, what is wrong with them is shown as warnings. Nothing is contacted and
+    nothing is created. Exit code 0 where the workflow can be used, else 2.
     """
-    problems = check_workflow(workflow, os.environ, env_file)
+    examination = examine_workflow(workflow, os.environ, env_file)
+    problems = [*examination.problems]
+    if examination.workflow is not None:
+        problems += anyio.run(_in_local_files, examination.config)
     errors = [problem for problem in problems if problem.severity == "error"]
     warnings = [problem for problem in problems if problem.severity == "warning"]
     if as_json:
@@ -34,6 +44,27 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
             click.echo(clean(f"{problem.severity}: {problem}"))
         click.echo(clean(f"{workflow} {_verdict(len(errors), len(warnings))}."))
     return USAGE if errors else DONE
+
+
+async def _in_local_files(config: Config) -> list[Problem]:
+    """What a look at the issues shows, where that is a look at a file; other trackers are left alone."""
+    tracker = build_tracker(config)
+    if not (files := tracker.watched_files()):
+        return []
+    place = str(files[0])
+    try:
+        with anyio.fail_after(TRACKER_DEADLINE):
+            candidates = await tracker.fetch_candidates()
+        remarks = remarks_on(candidates, config.policy())
+        said = [*candidates.problems, *(f"{remark}. {remark.fix}" for remark in remarks)]
+    except (TrackerError, TimeoutError) as error:
+        said = [str(error)]
+    finally:
+        await tracker.aclose()
+    return [
+        Problem(file=place, line=0, key="", message=text.removeprefix(f"{place}: "), severity="warning")
+        for text in said
+    ]
 
 
 def _plain(problems: list[Problem]) -> list[dict[str, str | int]]:

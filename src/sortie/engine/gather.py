@@ -18,6 +18,7 @@ from ..core.world import World
 from ..errors import TrackerError
 from ..trackers.port import Candidates, Tracker
 from .effects import TRACKER_DEADLINE
+from .remarks import Remark, name_of, remarks_on
 
 LONGEST_TITLE = 200
 
@@ -29,6 +30,7 @@ class Findings:
         self.events: list[ev.AnyEvent] = []
         self.issues: dict[str, Issue] = {issue.id: issue for issue in candidates.issues}
         self.problems = candidates.problems
+        self.remarks: list[Remark] = []
 
 
 async def look(tracker: Tracker, world: World, now: float, touched: Collection[str]) -> Findings:
@@ -47,6 +49,7 @@ async def look(tracker: Tracker, world: World, now: float, touched: Collection[s
         message = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
         raise TrackerError(TrackerError.TRANSPORT, message) from None
     found = Findings(candidates)
+    found.remarks = remarks_on(candidates, world.policy)
     found.events.extend(_changed(candidates, world, touched, now))
     found.events.extend(_left(found.issues, world, missing, states, touched, now))
     return found
@@ -58,7 +61,7 @@ async def _with_comments(candidates: Candidates, tracker: Tracker, world: World)
     if not bare:
         return candidates
     full = {issue_id: await tracker.fetch_issue(issue_id) for issue_id in bare}
-    return Candidates(tuple(full.get(issue.id, issue) for issue in candidates.issues), candidates.problems)
+    return replace(candidates, issues=tuple(full.get(issue.id, issue) for issue in candidates.issues))
 
 
 def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
@@ -69,11 +72,7 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
         state=issue.state,
         priority=issue.priority,
         created_at=issue.created_at,
-        blocked_by=tuple(
-            blocker.identifier or blocker.id
-            for blocker in issue.blocked_by
-            if not policy.is_terminal(blocker.state)
-        ),
+        blocked_by=tuple(name_of(blocker) for blocker in issue.blocked_by if not policy.is_terminal(blocker.state)),
         fingerprint=fingerprint(issue) if parked and issue.comments is not None else "",
     )
 

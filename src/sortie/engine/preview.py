@@ -18,10 +18,16 @@ from .gather import look
 from .memory import world_of
 from .readiness import missing_agent
 from .reload import load_workflow
+from .remarks import Remark
 
 
-async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | None = None) -> list[Action]:
-    """One decision on the tracker's present state and, where a store exists, on what it remembers."""
+async def preview(
+    path: Path, *, environ: Mapping[str, str], env_file: Path | None = None
+) -> tuple[list[Action], list[Remark]]:
+    """One decision on the tracker's present state and, where a store exists, on what it remembers.
+
+    Beside it, what keeps issues from being worked on.
+    """
     config = load_workflow(path, environ, env_file).config
     now = Clock().now()
     world = World(config.policy())
@@ -36,4 +42,4 @@ async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | No
     for event in (*found.events, *missing_agent(adapters.build_agent(config), config, environ, now)):
         world.apply(event)
     world.skips.clear()  # every reason is wanted, not only those that changed
-    return decide(world, Tick(now=now, candidates_known=True))
+    return decide(world, Tick(now=now, candidates_known=True)), found.remarks

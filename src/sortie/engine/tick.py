@@ -30,6 +30,8 @@ class Ticker:
         self.undecided = False
         self.tracker_error = ""
         self._problems: tuple[str, ...] = ()
+        self._remarked: set[str] = set()
+        self._has_seen_work = False
         services.ledger.listen(self._heard)
 
     async def tick(self) -> None:
@@ -82,7 +84,17 @@ class Ticker:
             for problem in found.problems:
                 self._note("warning", "a record of the tracker is ignored", problem)
             self._problems = found.problems
+        self._remark(found)
         return found
+
+    def _remark(self, found: Findings) -> None:
+        """What keeps issues from being worked on, once; that none is active is no news when all are done."""
+        self._has_seen_work = self._has_seen_work or bool(found.issues)
+        remarks = {remark.what: remark for remark in found.remarks if remark.about_issue or not self._has_seen_work}
+        for what, remark in remarks.items():
+            if what not in self._remarked:
+                self._note("warning", what, remark.detail)
+        self._remarked = {*remarks}
 
     def _events(
         self, actions: list[act.Action], tick: Tick

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from ..errors import TrackerError
 from .port import Candidates
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_QUOTE = 60
 
 
 class Snapshot(Struct, frozen=True):
@@ -66,6 +67,17 @@ class _Names(Struct):
     state: Any = None
 
 
+_MUST_BE = {
+    "id": 'text in quotes, such as "7"',
+    "identifier": 'text in quotes, such as "PROJ-7"',
+    "state": 'text in quotes, such as "To Do"',
+    "priority": "a whole number, such as 2",
+    "labels": 'a list of texts, such as ["backend"]',
+    "parent": 'an object of texts, such as {"identifier": "PROJ-1"}',
+    "comments": 'a list of objects with texts, such as [{"author": "ann", "body": "Done?"}]',
+    "blocked_by": 'a list of issues, such as ["PROJ-1"]',
+}
+
 _array = msgspec.json.Decoder(list[Raw])
 _record = msgspec.json.Decoder(_Record)
 _names = msgspec.json.Decoder(_Names)
@@ -98,13 +110,11 @@ def parse(raw: bytes, name: str, is_active: Callable[[str], bool]) -> Snapshot:
     records: list[_Record] = []
 
     for number, text in enumerate(split(raw, name), 1):
-        try:
-            record = _usable(text)
-        except ValueError as error:
+        record = _usable(text)
+        if record is None:
             names = _names_of(text)
-            label = names.identifier if isinstance(names.identifier, str) else names.id
-            shown = f" ({label})" if isinstance(label, str) else ""
-            problems.append(f"{name}: record {number}{shown} cannot be used: {error}.")
+            wrong = "; ".join(_complaints(text)) or "it does not look like an issue"
+            problems.append(f"{name}: record {number}{_label(names)} cannot be used: {wrong}.")
             if isinstance(names.id, str):
                 unusable[names.id] = problems[-1]
                 if isinstance(names.state, str):
@@ -123,14 +133,66 @@ def parse(raw: bytes, name: str, is_active: Callable[[str], bool]) -> Snapshot:
         else:
             issues[record.id] = _issue(record, states_by_name)
     active = tuple(issue for issue in issues.values() if is_active(issue.state))
-    return Snapshot(Candidates(active, tuple(problems)), issues, states, unusable)
+    counts = Counter(issue.state for issue in issues.values())
+    return Snapshot(Candidates(active, tuple(problems), counts), issues, states, unusable)
 
 
-def _usable(text: Raw) -> _Record:
-    record = _record.decode(text)
-    if not (record.id.strip() and record.identifier.strip() and record.title.strip() and record.state.strip()):
-        raise ValueError("`id`, `identifier`, `title` and `state` must not be empty")
-    return record
+def _usable(text: Raw) -> _Record | None:
+    try:
+        record = _record.decode(text)
+    except msgspec.DecodeError:
+        return None
+    filled = record.id.strip() and record.identifier.strip() and record.title.strip() and record.state.strip()
+    return record if filled else None
+
+
+def _complaints(text: Raw) -> Iterator[str]:
+    """Everything that is wrong with a record, for whoever edits it."""
+    try:
+        record = json.loads(bytes(text))
+    except (ValueError, RecursionError):
+        yield "it is not valid JSON"
+        return
+    if not isinstance(record, dict):
+        yield f"it must be an object between {{ and }}, not {_shown(record)}"
+        return
+    for field in msgspec.structs.fields(_Record):
+        value = record.get(field.name)
+        if field.required and field.name not in record:
+            yield f"`{field.name}` is missing"
+        elif field.required and isinstance(value, str) and not value.strip():
+            yield f"`{field.name}` must not be empty"
+        elif not _fits(value, field.type):
+            must_be = _MUST_BE.get(field.name, "text in quotes")
+            yield f"`{field.name}` must be {must_be}, not {_culprit(value, field.type)}"
+
+
+def _fits(value: Any, type: Any) -> bool:
+    try:
+        msgspec.convert(value, type)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _culprit(value: Any, type: Any) -> str:
+    """The value, or the first entry of a list that does not belong there."""
+    if isinstance(value, list) and _fits([], type):
+        for number, entry in enumerate(value, 1):
+            if not _fits([entry], type):
+                return f"{_shown(entry)} as entry {number}"
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+
+
+def _label(names: _Names) -> str:
+    if isinstance(names.identifier, str):
+        return f" ({names.identifier})"
+    return f" (id {names.id})" if isinstance(names.id, str | int) else ""
 
 
 def _names_of(text: Raw) -> _Names:

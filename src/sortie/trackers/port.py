@@ -27,10 +27,14 @@ class TrackerSettings(Struct, frozen=True, kw_only=True):
 
 
 class Candidates(Struct, frozen=True):
-    """The active issues, and a sentence for each record that cannot be used: it never hides a good one."""
+    """The active issues, and a sentence for each record that cannot be used: it never hides a good one.
+
+    `states` counts all issues by their state, active or not; it is empty where the tracker does not know.
+    """
 
     issues: tuple[Issue, ...]
     problems: tuple[str, ...] = ()
+    states: Mapping[str, int] = {}
 
 
 class Tracker(Protocol):

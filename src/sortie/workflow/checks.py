@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 
 from .config import Config
+from .environment import ENV_FILE, OURS, PREFIX, Variables, override_name
 from .problems import Problems, did_you_mean
 from .reading import Kinds, Reading
+from .schema import SCHEMA, leaves
+
+# Of two names that both begin with the prefix, much is the same anyway.
+_ALIKE = 0.75
 
 
 class Checks:
@@ -110,6 +116,24 @@ class Checks:
 
     def _warning(self, key: str, message: str) -> None:
         self._problems.warning(message, key=key, line=self._config.line_of(key))
+
+
+def check_variables(variables: Variables, workflow: str, problems: Problems) -> None:
+    """Warn of those that look like a setting and are none. What the workflow mentions somebody wants to be so."""
+    settings = {override_name(key): (key, field.overridable) for key, field in leaves()}
+    expected = {*OURS, *(name for name, (_, overridable) in settings.items() if overridable)}
+    for name in sorted(variables.values):
+        if not name.startswith(PREFIX) or name in expected or name in workflow:
+            continue
+        close = difflib.get_close_matches(name, [*settings, ENV_FILE], n=1, cutoff=_ALIKE)
+        if not close and name.removeprefix(PREFIX).partition("_")[0].lower() not in SCHEMA:
+            continue  # of somebody's own tools, for all we know
+        key, overridable = settings.get(close[0], ("", True)) if close else ("", True)
+        hint = "" if not close else f'; did you mean "{close[0]}"?'
+        if not overridable:
+            hint = f"; {key} can only be set in the workflow"
+        file, line = variables.origin(name)
+        problems.warning(f"is not a setting and has no effect{hint}", key=name, file=file, line=line)
 
 
 def _has(states: Iterable[str], state: str) -> bool:

@@ -14,6 +14,15 @@ from .document import decode, read_file
 from .problems import Problems
 
 PREFIX = "SORTIE_"
+ENV_FILE = "SORTIE_ENV_FILE"
+# Those that override no setting: where others are, and what agents, hooks and tools are told.
+OURS = frozenset(
+    PREFIX + name
+    for name in (
+        "ATTEMPT", "BROKER", "BROKER_TOKEN", "ENV_FILE", "ISSUE_ID", "ISSUE_IDENTIFIER", "MCP_CONFIG", "RUN_ID",
+        "SESSION_ID", "STORE_ID", "TOOLS", "TOOL_LOG", "TOOL_PLUGINS", "TURN", "WORKFLOW_DIR", "WORKSPACE",
+    )
+)  # fmt: skip
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _REFERENCE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -39,7 +48,7 @@ def env_file_of(environ: Mapping[str, str], env_file: Path | None) -> Path | Non
     """The `.env` file to use: only one that was asked for, never one that happens to be there."""
     if env_file is not None:
         return env_file
-    named = environ.get("SORTIE_ENV_FILE", "")
+    named = environ.get(ENV_FILE, "")
     return Path(named) if named else None
 
 

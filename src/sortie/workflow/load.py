@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..errors import ConfigurationError
+from .checks import check_variables
 from .config import Config
 from .document import decode, read_file, split
 from .environment import Variables, gather
@@ -153,6 +154,7 @@ def _parts(
     document = split(text, problems) if text is not None else None
     if document is None:
         return None, None
+    check_variables(variables, text or "", problems)
     tree = read_tree(document.settings, document.settings_line, problems)
     template = compile_prompt(document, problems)
     # With broken YAML every required key would seem to be missing.
