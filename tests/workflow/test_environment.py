@@ -104,7 +104,9 @@ def test_variables_of_agents_of_tools_and_of_the_workflow_itself_are_no_mistakes
     environ = {**dict.fromkeys(told, "1"), "SORTIE_TEAM_TOKEN": "t", "SORTIE_AGENT_TOKEN": "t"}
     settings = with_tracker("api_key: $SORTIE_TRACKER_TOKEN") + "  env: [SORTIE_AGENT_TOKEN]\n"
     environ["SORTIE_ENV_FILE"] = ""
-    assert load_text(tmp_path, settings, **environ, SORTIE_TRACKER_TOKEN="t").warnings == ()
+    environ["SORTIE_TRACKER_TOKEN"] = "t"
+    assert load_text(tmp_path, settings, **environ).warnings == ()
+    assert len(load_text(tmp_path, settings, **environ, SORTIE_TRACKER_TOKE="t").warnings) == 1
 
 
 def test_an_empty_variable_counts_as_not_set(tmp_path):

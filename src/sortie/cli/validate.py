@@ -57,7 +57,9 @@ async def _in_local_files(config: Config) -> list[Problem]:
             candidates = await tracker.fetch_candidates()
         remarks = remarks_on(candidates, config.policy())
         said = [*candidates.problems, *(f"{remark}. {remark.fix}" for remark in remarks)]
-    except (TrackerError, TimeoutError) as error:
+    except TimeoutError:
+        said = [f"no answer within {TRACKER_DEADLINE:g} s"]
+    except TrackerError as error:
         said = [str(error)]
     finally:
         await tracker.aclose()

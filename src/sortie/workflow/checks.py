@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 
 from .config import Config
-from .environment import ENV_FILE, OURS, PREFIX, Variables, override_name
+from .environment import ENV_FILE, NAME, OURS, PREFIX, Variables, override_name
 from .problems import Problems, did_you_mean
 from .reading import Kinds, Reading
 from .schema import SCHEMA, leaves
@@ -122,8 +122,9 @@ def check_variables(variables: Variables, workflow: str, problems: Problems) -> 
     """Warn of those that look like a setting and are none. What the workflow mentions somebody wants to be so."""
     settings = {override_name(key): (key, field.overridable) for key, field in leaves()}
     expected = {*OURS, *(name for name, (_, overridable) in settings.items() if overridable)}
+    expected |= {*NAME.findall(workflow)}
     for name in sorted(variables.values):
-        if not name.startswith(PREFIX) or name in expected or name in workflow:
+        if not name.startswith(PREFIX) or name in expected:
             continue
         close = difflib.get_close_matches(name, [*settings, ENV_FILE], n=1, cutoff=_ALIKE)
         if not close and name.removeprefix(PREFIX).partition("_")[0].lower() not in SCHEMA:
