@@ -6,7 +6,6 @@ everything else that lies there, there is `SORTIE_WORKFLOW_DIR`.
 
 from __future__ import annotations
 
-import shlex
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path

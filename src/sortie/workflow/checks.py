@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from .config import Config
 from .environment import ENV_FILE, NAME, OURS, PREFIX, Variables, override_name
