@@ -24,7 +24,8 @@ class GatedTracker(FileTracker):
 
     @classmethod
     def from_settings(cls, settings: TrackerSettings) -> GatedTracker:
-        tracker = cls(settings.base / "issues.json", settings.active_states, settings.terminal_states)
+        others = (settings.handoff_state, settings.in_progress_state)
+        tracker = cls(settings.base / "issues.json", settings.active_states, settings.terminal_states, others)
         tracker.gates = settings.base / "gates"
         return tracker
 

@@ -25,7 +25,8 @@ class RecordingTracker(FileTracker):
 
     @classmethod
     def from_settings(cls, settings: TrackerSettings) -> RecordingTracker:
-        tracker = cls(settings.base / "issues.json", settings.active_states, settings.terminal_states)
+        others = (settings.handoff_state, settings.in_progress_state)
+        tracker = cls(settings.base / "issues.json", settings.active_states, settings.terminal_states, others)
         tracker._options = dict(settings.options)
         return tracker
 

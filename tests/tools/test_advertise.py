@@ -6,7 +6,7 @@ import json
 import re
 
 from sortie.tools.advertise import advertise
-from sortie.tools.definitions import BUILTIN, definition_of
+from sortie.tools.definitions import BUILTIN, definition_of, tracker_api
 
 from .team_tools import greet
 
@@ -32,3 +32,11 @@ def test_without_a_project_none_is_named():
 
 def test_without_tools_there_is_nothing_to_say():
     assert advertise([], "PROJ") == ""
+
+
+def test_what_may_be_moved_is_told_as_the_workflow_says():
+    """EXT-05: the word of `tools.transitions`."""
+    assert "move the issue of this session, and no other" in advertise([tracker_api("own")], "")
+    silent = advertise([tracker_api("none")], "")
+    assert "Issues cannot be moved" in silent
+    assert "transition_issue" not in silent and "target_state" not in silent

@@ -11,7 +11,7 @@ import pytest
 
 from sortie.core.model import Issue
 from sortie.errors import TrackerError
-from sortie.tools.tracker_api import belongs, handle
+from sortie.tools.tracker_api import Reach, belongs, handle
 from sortie.trackers.file import FileTracker
 from sortie.trackers.port import Candidates, TrackerSettings
 
@@ -25,6 +25,7 @@ def settings_of(project, name: str = "PROJ") -> TrackerSettings:
         kind="file",
         active_states=("To Do", "In Progress"),
         terminal_states=("Done",),
+        handoff_state="In Review",
         project=name,
         api_key=KEY,
         base=project.root,
@@ -65,6 +66,17 @@ class Failing:
 
     async def transition(self, issue_id: str, state: str) -> None:
         self.transitions.append((issue_id, state))
+
+
+class Renaming(Failing):
+    """A tracker that knows issues by several names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        return await super().fetch_issue(self.names[issue_id])
 
 
 async def test_fetch_issue_answers_the_documented_record(ask):
@@ -190,12 +202,69 @@ async def test_without_a_project_nothing_is_out_of_scope(project):
         ("owner/my-repo#42", "owner/my-repo", True),
         ("owner/other#42", "owner/repo", False),
         ("C#-42", "C#", True),
-        ("42", "owner/repo", True),
+        ("42", "owner/repo", False),
+        ("10001", "PROJ", False),
+        ("PROJ", "PROJ", False),
+        ("PROJ-", "PROJ", False),
+        ("PROJ-4a", "PROJ", False),
+        ("-42", "", True),
+        ("weird id", "PROJ", False),
+        ("PROJ-42\n", "PROJ", False),
         ("OTHER-42", "", True),
     ],
 )
 def test_the_project_of_an_identifier(identifier, project, inside):
+    """EXT-09: what names no project in a known form is outside of every project."""
     assert belongs(identifier, project) is inside
+
+
+@pytest.mark.parametrize("identifier", ["10001", "weird id", "PROJ"])
+@pytest.mark.parametrize("operation", ["fetch_issue", "fetch_comments", "transition_issue"])
+async def test_an_identifier_of_an_unknown_form_is_out_of_reach(operation, identifier, project):
+    """EXT-09: the scope fails closed, before any mutation."""
+    tracker = Failing(identifier=identifier)
+    arguments = {"operation": operation, "issue_id": "1", "target_state": "Done"}
+    answer = await handle(arguments, tracker, settings_of(project))  # type: ignore[arg-type]
+    assert answer["error"]["kind"] == "project_scope_violation"
+    assert tracker.transitions == []
+
+
+@pytest.mark.parametrize("name", ["PROJ", ""])
+async def test_with_own_only_the_issue_of_the_session_can_be_moved(project, name):
+    """EXT-09: whatever name of it the tracker understands; everything can still be read."""
+    settings, reach = settings_of(project, name), Reach("own", "1")
+    tracker = Renaming({"1": "1", "PROJ-1": "1", "2": "2"})
+
+    async def move(issue_id: str) -> dict[str, Any]:
+        order = {"operation": "transition_issue", "issue_id": issue_id, "target_state": "Done"}
+        return await handle(order, tracker, settings, reach)  # type: ignore[arg-type]
+
+    assert (await move("1"))["success"]
+    assert (await move("PROJ-1"))["success"]
+    refused = (await move("2"))["error"]
+    assert refused["kind"] == "project_scope_violation"
+    assert "tools.transitions: own" in refused["message"]
+    assert tracker.transitions == [("1", "Done"), ("PROJ-1", "Done")]
+    seen = await handle({"operation": "fetch_issue", "issue_id": "2"}, tracker, settings, reach)  # type: ignore[arg-type]
+    assert seen["success"]
+
+
+async def test_a_session_without_an_issue_owns_none(project):
+    tracker = Failing()
+    order = {"operation": "transition_issue", "issue_id": "1", "target_state": "Done"}
+    answer = await handle(order, tracker, settings_of(project), Reach("own", ""))  # type: ignore[arg-type]
+    assert answer["error"]["kind"] == "project_scope_violation"
+    assert tracker.transitions == []
+
+
+async def test_with_none_no_issue_can_be_moved(project):
+    """EXT-07: an operation that the workflow does not offer is unsupported_operation."""
+    tracker = Failing()
+    order = {"operation": "transition_issue", "issue_id": "1", "target_state": "Done"}
+    refused = (await handle(order, tracker, settings_of(project), Reach("none", "1")))["error"]  # type: ignore[arg-type]
+    assert refused["kind"] == "unsupported_operation"
+    assert "tools.transitions: none" in refused["message"]
+    assert tracker.transitions == []
 
 
 @pytest.mark.parametrize(
@@ -251,6 +320,8 @@ async def test_what_the_file_tracker_refuses_has_the_documented_kinds(ask, proje
     assert (await ask(operation="fetch_issue", issue_id="missing"))["error"]["kind"] == "tracker_not_found"
     move = {"operation": "transition_issue", "issue_id": "missing", "target_state": "Done"}
     assert (await ask(**move))["error"]["kind"] == "tracker_not_found"
+    move = {"operation": "transition_issue", "issue_id": "def456", "target_state": "Banana"}
+    assert (await ask(**move))["error"]["kind"] == "tracker_payload_error"
     Path(project.issues).write_text("{")
     assert (await ask(operation="search_issues"))["error"]["kind"] == "tracker_payload_error"
 
@@ -287,3 +358,30 @@ def test_a_workflow_that_broke_after_the_start_is_an_internal_error(project):
         assert answer["error"]["kind"] == "internal_error"
         assert "WORKFLOW.md" in answer["error"]["message"]
         assert sidecar.call("sortie_status")["max_turns"] == 20
+
+
+MOVE_ANOTHER = {"operation": "transition_issue", "issue_id": "def456", "target_state": "Done"}
+
+
+@pytest.mark.parametrize("listed", ["tracker_api", None])
+@pytest.mark.parametrize(
+    ("word", "kind"), [("project", None), ("own", "project_scope_violation"), ("none", "unsupported_operation")]
+)
+def test_the_sidecar_offers_and_does_what_the_workflow_lets_agents_move(project, listed, word, kind):
+    """EXT-07 EXT-09: `tools.transitions` in the schema and in what happens, however the server was started."""
+    project.workflow.write_text(
+        project.workflow.read_text().replace("agent:", f"tools: {{transitions: {word}}}\nagent:")
+    )
+    told = word if listed else None
+    with project.start(SORTIE_TOOLS=listed, SORTIE_TRANSITIONS=told) as sidecar:
+        schema = next(
+            tool["inputSchema"]
+            for tool in sidecar.ask("tools/list")["result"]["tools"]
+            if tool["name"] == "tracker_api"
+        )
+        assert ("transition_issue" in schema["properties"]["operation"]["enum"]) == (word != "none")
+        assert ("target_state" in schema["properties"]) == (word != "none")
+        answer = sidecar.call("tracker_api", MOVE_ANOTHER)
+        assert answer.get("error", {}).get("kind") == kind
+    states = {issue["id"]: issue["state"] for issue in json.loads(project.issues.read_text())}
+    assert states["def456"] == ("To Do" if kind else "Done")

@@ -53,13 +53,14 @@ def settings_for(path: Path, options: dict[str, Any] | None = None) -> TrackerSe
         kind="file",
         active_states=("Todo", "In Progress"),
         terminal_states=("Done",),
+        handoff_state="In Review",
         options={"path": path.name, **(options or {})},
         base=path.parent,
     )
 
 
-def tracker_on(path: Path) -> FileTracker:
-    return FileTracker.from_settings(settings_for(path))
+def tracker_on(path: Path, **options: Any) -> FileTracker:
+    return FileTracker.from_settings(settings_for(path, options))
 
 
 def names_in(folder: Path) -> set[str]:

@@ -185,6 +185,11 @@ def test_check_names_a_path_that_is_no_name(path, wrong):
     assert [key for key, _ in FileTracker.check(settings_for(path, {"path": wrong}))] == ["file.path"]
 
 
+@pytest.mark.parametrize("wrong", ["Backlog", None, [3], [" "], {"a": 1}])
+def test_check_names_states_that_are_no_list_of_names(path, wrong):
+    assert [key for key, _ in FileTracker.check(settings_for(path, {"states": wrong}))] == ["file.states"]
+
+
 def test_check_names_every_unknown_option(path):
     problems = FileTracker.check(settings_for(path, {"pth": "x", "mode": 1}))
     assert [key for key, _ in problems] == ["file.pth", "file.mode"]

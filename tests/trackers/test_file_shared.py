@@ -45,7 +45,7 @@ async def all_there(tracker: FileTracker, comments: set[str], states: dict[str, 
 async def test_two_hundred_writes_and_an_editor_that_knows_no_lock_lose_nothing(path):
     write_issues(path, record(0, edits=0), record(1, id="shared"), record(2), record(3))
     stop = path.with_name("stop")
-    tracker = tracker_on(path)
+    tracker = tracker_on(path, states=[f"State {turn}" for turn in range(TURNS)])
     with subprocess.Popen(
         [sys.executable, HERE / "editor_program.py", path, stop], stdout=subprocess.PIPE, text=True
     ) as editor:

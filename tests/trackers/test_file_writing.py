@@ -14,12 +14,14 @@ import sys
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from sortie.errors import TrackerError
+from sortie.trackers.file import FileTracker
 from sortie.trackers.file_edits import Transition
 from sortie.trackers.file_writer import FileWriter
 
-from .scene import FULL_RECORD, names_in, read_issues, record, tracker_on, write_issues
+from .scene import FULL_RECORD, names_in, read_issues, record, settings_for, tracker_on, write_issues
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
@@ -46,13 +48,35 @@ async def test_a_transition_to_the_present_state_writes_nothing(path):
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-async def test_any_state_but_an_empty_one_is_accepted(path):
-    tracker = tracker_on(path)
-    await tracker.transition("1", "Never heard of")
-    assert await tracker.fetch_states(["1"]) == {"1": "Never heard of"}
-    with pytest.raises(TrackerError, match="empty state") as failure:
-        await tracker.transition("1", " ")
+@pytest.mark.parametrize(
+    ("asked", "written"),
+    [
+        ("In Review", "In Review"),
+        ("in review", "In Review"),
+        ("Working", "Working"),
+        (" DONE ", "Done"),
+        ("backlog", "Backlog"),
+        ("on hold", "On Hold"),
+    ],
+)
+async def test_a_state_of_the_workflow_or_of_the_file_is_written_as_it_is_spelled_there(path, asked, written):
+    """EXT-07: states of the workflow, present in the file, or in `file.states`; case is no matter."""
+    write_issues(path, record(1), record(2, state="On Hold"))
+    settings = replace(settings_for(path, {"states": ["Backlog"]}), in_progress_state="Working")
+    await FileTracker.from_settings(settings).transition("1", asked)
+    assert read_issues(path)["1"]["state"] == written
+
+
+@pytest.mark.parametrize(("state", "told"), [("Never heard of", "knows no state"), (" ", "empty state")])
+async def test_a_state_that_nobody_knows_is_refused_and_nothing_is_written(path, state, told):
+    """EXT-07: an invalid state is `tracker_payload_error`, and the refusal names the states that there are."""
+    before = path.read_bytes()
+    with pytest.raises(TrackerError, match=told) as failure:
+        await tracker_on(path).transition("1", state)
     assert failure.value.kind == TrackerError.PAYLOAD
+    assert path.read_bytes() == before
+    if state.strip():
+        assert "In Progress, Todo, Done, In Review" in str(failure.value)
 
 
 async def test_a_comment_is_appended_as_the_orchestrator(path):

@@ -11,7 +11,7 @@ from sortie.trackers.file import FileTracker
 
 
 async def main(path: Path, name: str, count: int) -> None:
-    tracker = FileTracker(path, (), ())
+    tracker = FileTracker(path, (), (), [f"State {number}" for number in range(count)])
     for number in range(count):
         async with anyio.create_task_group() as group:
             group.start_soon(tracker.comment, "shared", f"{name} {number}")

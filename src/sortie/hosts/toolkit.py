@@ -24,7 +24,7 @@ from ..process.identity import RUN_MARK, STORE_MARK
 from ..protocol import session_files as files
 from ..tools.advertise import advertise
 from ..tools.broker_server import Broker, Handler
-from ..tools.definitions import BUILTIN, Definition, definition_of
+from ..tools.definitions import BUILTIN, Definition, definition_of, tracker_api
 from ..tools.loading import installed, listed, load_tools
 from ..workflow.config import Config
 from ..workspace.place import Workspace
@@ -68,7 +68,8 @@ class Toolkit:
         """The section of the first prompt about the tools; empty where none could be offered."""
         if not self._offered:
             return ""
-        return advertise([*BUILTIN.values(), *_team_definitions()], self._config.tracker.project)
+        ours = {**BUILTIN, "tracker_api": tracker_api(self._config.tools.transitions)}
+        return advertise([*ours.values(), *_team_definitions()], self._config.tracker.project)
 
     def write_state(self, turn: int, usage: Usage) -> None:
         """What `sortie_status` answers; raises OSError where the workspace cannot be written."""
@@ -103,6 +104,7 @@ class Toolkit:
             # All of ours: the workflow was checked, the workspace exists, and so does the store.
             "SORTIE_TOOLS": ",".join(BUILTIN),
             "SORTIE_TOOL_PLUGINS": listed(_team_tools()),
+            "SORTIE_TRANSITIONS": self._config.tools.transitions,
         }
         if broker:
             path, token = broker

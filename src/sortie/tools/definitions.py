@@ -20,41 +20,56 @@ class Definition(NamedTuple):
     tier: int
 
 
-TRACKER_API = Definition(
-    name="tracker_api",
-    description=(
-        "Read and change issues of the configured tracker project. Operations: fetch_issue (one issue with all "
-        "fields), fetch_comments (the comments of an issue), search_issues (all issues in an active state), "
-        "transition_issue (move an issue to another state). No credentials are needed."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "operation": {
-                "type": "string",
-                "enum": list(OPERATIONS),
-                "description": "What to do.",
-            },
-            "issue_id": {
-                "type": "string",
-                "description": (
-                    "The tracker-internal issue ID. Required for fetch_issue, fetch_comments and transition_issue."
-                ),
-            },
-            "target_state": {
-                "type": "string",
-                "description": 'The target state name, such as "In Review". Required for transition_issue.',
-            },
+TRANSITION = "transition_issue"
+
+# What an agent is told about moving issues, by the word of `tools.transitions`.
+_MOVING = {
+    "project": f", {TRANSITION} (move an issue to another state).",
+    "own": f", {TRANSITION} (move the issue of this session, and no other, to another state).",
+    "none": ". Issues cannot be moved with it.",
+}
+
+
+def tracker_api(transitions: str) -> Definition:
+    """The tool as `tools.transitions` leaves it; a word nobody knows promises nothing."""
+    operations = [name for name in OPERATIONS if name != TRANSITION or transitions in ("project", "own")]
+    about_one = [name for name in operations if name != "search_issues"]
+    properties = {
+        "operation": {"type": "string", "enum": operations, "description": "What to do."},
+        "issue_id": {
+            "type": "string",
+            "description": (
+                f"The tracker-internal issue ID. Required for {', '.join(about_one[:-1])} and {about_one[-1]}."
+            ),
         },
-        "required": ["operation"],
-        "additionalProperties": False,
-    },
-    response=(
-        '`{"success": true, "data": …}`, or `{"success": false, "error": {"kind": "…", "message": "…"}}` '
-        "where `kind` is a category for programs and `message` is for people."
-    ),
-    tier=2,
-)
+    }
+    if TRANSITION in operations:
+        properties["target_state"] = {
+            "type": "string",
+            "description": f'The target state name, such as "In Review". Required for {TRANSITION}.',
+        }
+    return Definition(
+        name="tracker_api",
+        description=(
+            "Read and change issues of the configured tracker project. Operations: fetch_issue (one issue with all "
+            "fields), fetch_comments (the comments of an issue), search_issues (all issues in an active state)"
+            f"{_MOVING.get(transitions, _MOVING['none'])} No credentials are needed."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": properties,
+            "required": ["operation"],
+            "additionalProperties": False,
+        },
+        response=(
+            '`{"success": true, "data": …}`, or `{"success": false, "error": {"kind": "…", "message": "…"}}` '
+            "where `kind` is a category for programs and `message` is for people."
+        ),
+        tier=2,
+    )
+
+
+TRACKER_API = tracker_api("project")
 
 _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 

@@ -21,7 +21,7 @@ from ..workflow.config import Config
 from ..workflow.load import load
 from . import envelope
 from .cancellation import Cancellation
-from .tracker_api import handle
+from .tracker_api import Reach, handle
 from .veil import Veil
 
 _CLOSING_SECONDS = 5.0
@@ -36,11 +36,17 @@ def problem_with(workflow: str) -> str:
     return ""
 
 
-def call(workflow: str, arguments: object, cancellation: Cancellation) -> dict[str, Any]:
-    """One call of the tool, in a thread that may block."""
+def transitions_in(workflow: str) -> str:
+    """What the workflow, which `problem_with` found to be sound, lets agents move."""
+    return _load(workflow).tools.transitions
+
+
+def call(workflow: str, issue_id: str, arguments: object, cancellation: Cancellation) -> dict[str, Any]:
+    """One call of the tool, in a thread that may block; `issue_id` is that of the session."""
     try:
         config = _load(workflow)
-        answer = anyio.run(_answer, arguments, tracker_settings(config), cancellation)
+        reach = Reach(config.tools.transitions, issue_id)
+        answer = anyio.run(_answer, arguments, tracker_settings(config), reach, cancellation)
     except SortieError as error:
         return envelope.failure(envelope.INTERNAL_ERROR, f"The workflow cannot be used: {error}")
     except Exception as error:
@@ -70,6 +76,7 @@ def tracker_settings(config: Config) -> TrackerSettings:
         active_states=tracker.active_states,
         terminal_states=tracker.terminal_states,
         handoff_state=tracker.handoff_state,
+        in_progress_state=tracker.in_progress_state,
         endpoint=tracker.endpoint,
         api_key=tracker.api_key,
         project=tracker.project,
@@ -79,12 +86,14 @@ def tracker_settings(config: Config) -> TrackerSettings:
     )
 
 
-async def _answer(arguments: object, settings: TrackerSettings, cancellation: Cancellation) -> dict[str, Any]:
+async def _answer(
+    arguments: object, settings: TrackerSettings, reach: Reach, cancellation: Cancellation
+) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     tracker = registry.load(settings.kind).from_settings(settings)
     answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
     with anyio.CancelScope() as scope, cancellation.stopping(lambda: loop.call_soon_threadsafe(scope.cancel)):
-        answer = await handle(arguments, tracker, settings)
+        answer = await handle(arguments, tracker, settings, reach)
     with anyio.move_on_after(_CLOSING_SECONDS):
         await tracker.aclose()
     return answer

@@ -1,7 +1,8 @@
 """Which tools this session has, from its environment alone where the worker prepared it.
 
-`SORTIE_TOOLS` names the tools that are valid for the workflow, `SORTIE_TOOL_PLUGINS` the teams' tools. Who starts
-the server by hand has neither: then the workflow is read and the installed packages are searched, which is slow.
+`SORTIE_TOOLS` names the tools that are valid for the workflow, `SORTIE_TOOL_PLUGINS` the teams' tools,
+`SORTIE_TRANSITIONS` which issues may be moved. Who starts the server by hand has none of them: then the workflow is
+read and the installed packages are searched, which is slow.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .cancellation import Cancellation
-from .definitions import SORTIE_STATUS, TRACKER_API, WORKSPACE_HISTORY, Definition, definition_of
+from .definitions import SORTIE_STATUS, TRACKER_API, WORKSPACE_HISTORY, Definition, definition_of, tracker_api
 from .limited import GivenUp, run_limited
 from .team import Tool, ToolContext
 
@@ -44,7 +45,15 @@ class Toolbox:
         for definition, make in makers:
             run = make() if wanted is None or definition.name in wanted else None
             if run is not None:
-                yield Entry(definition, run)
+                yield Entry(definition if definition != TRACKER_API else tracker_api(self._transitions()), run)
+
+    def _transitions(self) -> str:
+        """For the description alone: whoever performs a call looks into the workflow."""
+        if self._listed is None and not self._environ.get("SORTIE_BROKER"):
+            from . import local
+
+            return local.transitions_in(self._workflow)
+        return self._environ.get("SORTIE_TRANSITIONS", "project")
 
     def _tracker_api(self) -> Run | None:
         workflow, socket = self._workflow, self._environ.get("SORTIE_BROKER")
@@ -56,7 +65,7 @@ class Toolbox:
             if problem := local.problem_with(workflow):
                 self.problems.append(f"tracker_api is left out: {problem}")
                 return None
-        return _local(workflow)
+        return _local(workflow, self._environ.get("SORTIE_ISSUE_ID", ""))
 
     def _sortie_status(self) -> Run | None:
         workspace = self._environ.get("SORTIE_WORKSPACE")
@@ -104,11 +113,11 @@ def _brokered(socket: str, token: str) -> Run:
     return run
 
 
-def _local(workflow: str) -> Run:
+def _local(workflow: str, issue_id: str) -> Run:
     def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
         from . import local
 
-        return local.call(workflow, arguments, cancellation)
+        return local.call(workflow, issue_id, arguments, cancellation)
 
     return run
 

@@ -5,6 +5,7 @@ Whatever happens, the answer is an envelope; the tracker's key is in none.
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import anyio
@@ -13,12 +14,13 @@ from ..core.model import Comment, Issue
 from ..errors import TrackerError
 from ..trackers.port import Tracker, TrackerSettings
 from . import envelope
-from .definitions import OPERATIONS
+from .definitions import OPERATIONS, TRANSITION
 from .veil import Veil
 
 DEADLINE = 30.0
 
 _FIELDS = ("operation", "issue_id", "target_state")
+_NAMES_ITS_PROJECT = re.compile(r"(.+)[#-][0-9]+")
 
 
 class Refusal(Exception):
@@ -29,6 +31,16 @@ class Refusal(Exception):
         self.kind = kind
 
 
+class Reach(NamedTuple):
+    """Which issues may be moved: `transitions` as in the workflow, `issue_id` is that of the session."""
+
+    transitions: str = "project"
+    issue_id: str = ""
+
+
+WHOLE_PROJECT = Reach()
+
+
 class Order(NamedTuple):
     operation: str
     issue_id: str = ""
@@ -36,21 +48,26 @@ class Order(NamedTuple):
 
 
 async def handle(
-    arguments: object, tracker: Tracker, settings: TrackerSettings, *, deadline: float = DEADLINE
+    arguments: object,
+    tracker: Tracker,
+    settings: TrackerSettings,
+    reach: Reach = WHOLE_PROJECT,
+    *,
+    deadline: float = DEADLINE,
 ) -> dict[str, Any]:
     """One call of the tool, from its arguments to its answer; never raises but for a cancellation."""
-    answer = await _answer(arguments, tracker, settings, deadline)
+    answer = await _answer(arguments, tracker, settings, reach, deadline)
     veiled: dict[str, Any] = Veil([settings.api_key]).value(answer)
     return veiled
 
 
 async def _answer(
-    arguments: object, tracker: Tracker, settings: TrackerSettings, deadline: float
+    arguments: object, tracker: Tracker, settings: TrackerSettings, reach: Reach, deadline: float
 ) -> dict[str, Any]:
     try:
         order = read_order(arguments)
         with anyio.fail_after(deadline):
-            return envelope.success(await _perform(order, tracker, settings.project))
+            return envelope.success(await _perform(order, tracker, settings.project, reach))
     except Refusal as refusal:
         return envelope.failure(refusal.kind, str(refusal))
     except TrackerError as error:
@@ -89,11 +106,11 @@ def read_order(arguments: object) -> Order:
 def _require(order: Order) -> None:
     if order.operation != "search_issues" and not order.issue_id.strip():
         raise Refusal(envelope.INVALID_INPUT, f"{order.operation} needs issue_id.")
-    if order.operation == "transition_issue" and not order.target_state.strip():
-        raise Refusal(envelope.INVALID_INPUT, "transition_issue needs target_state.")
+    if order.operation == TRANSITION and not order.target_state.strip():
+        raise Refusal(envelope.INVALID_INPUT, f"{TRANSITION} needs target_state.")
 
 
-async def _perform(order: Order, tracker: Tracker, project: str) -> Any:
+async def _perform(order: Order, tracker: Tracker, project: str, reach: Reach) -> Any:
     match order.operation:
         case "fetch_issue":
             return issue_record(await _fetch_in_scope(order.issue_id, tracker, project))
@@ -104,10 +121,25 @@ async def _perform(order: Order, tracker: Tracker, project: str) -> Any:
             found = (await tracker.fetch_candidates()).issues
             return [issue_record(issue) for issue in found if belongs(issue.identifier, project)]
         case _:
-            if project:
-                await _fetch_in_scope(order.issue_id, tracker, project)
+            await _check_reach(order.issue_id, tracker, project, reach)
             await tracker.transition(order.issue_id, order.target_state)
             return {"transitioned": True}
+
+
+async def _check_reach(issue_id: str, tracker: Tracker, project: str, reach: Reach) -> None:
+    """Before anything is changed: whether this session may move this issue at all."""
+    if reach.transitions == "none":
+        raise Refusal(
+            envelope.UNSUPPORTED_OPERATION, "Agents move no issues here: the workflow says tools.transitions: none."
+        )
+    if project or reach.transitions == "own":
+        # Asked for its own id: a tracker may know an issue by several names.
+        issue = await _fetch_in_scope(issue_id, tracker, project)
+        if reach.transitions == "own" and issue.id != reach.issue_id:
+            raise Refusal(
+                envelope.PROJECT_SCOPE_VIOLATION,
+                f"Issue {issue_id} is not the one of this session, and the workflow says tools.transitions: own.",
+            )
 
 
 async def _fetch_in_scope(issue_id: str, tracker: Tracker, project: str) -> Issue:
@@ -120,15 +152,12 @@ async def _fetch_in_scope(issue_id: str, tracker: Tracker, project: str) -> Issu
 
 
 def belongs(identifier: str, project: str) -> bool:
-    """Whether `PROJ-42` or `owner/repo#42` is of this project.
+    """Whether `PROJ-42` or `owner/repo#42` is of this project; without a project everything is.
 
-    An identifier that names no project cannot be judged here: the tracker's own scope decides. Without a project
-    everything belongs.
+    An identifier of any other form names no project, so it is of none.
     """
-    prefix, mark, number = identifier.rpartition("#")
-    if not (mark and number.isdigit()):
-        prefix, mark, _ = identifier.rpartition("-")
-    return not project or not mark or prefix.casefold() == project.casefold()
+    named = _NAMES_ITS_PROJECT.fullmatch(identifier)
+    return not project or (named is not None and named[1].casefold() == project.casefold())
 
 
 def issue_record(issue: Issue) -> dict[str, Any]:

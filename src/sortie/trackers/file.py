@@ -6,7 +6,7 @@ An unchanged file costs one stat, and gives the same `Candidates` object again.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
@@ -25,6 +25,10 @@ from .port import Candidates, TrackerSettings
 
 DEFAULT_PATH = "issues.json"
 
+# What a refusal quotes of a state that nobody knows, and of those that there are.
+LONGEST_STATE = 100
+STATES_SHOWN = 20
+
 # The clock of a file system ticks: a file that changed this recently may change again under the same times.
 CLOCK_TICK_NS = 20_000_000
 
@@ -38,8 +42,17 @@ class _Loaded(Struct, frozen=True):
 
 
 class FileTracker:
-    def __init__(self, path: Path, active_states: Collection[str], terminal_states: Collection[str]) -> None:
+    """`other_states` are those beside the active and terminal ones to which issues may be moved."""
+
+    def __init__(
+        self,
+        path: Path,
+        active_states: Collection[str],
+        terminal_states: Collection[str],
+        other_states: Collection[str] = (),
+    ) -> None:
         self._path = path
+        self._named = _by_lower((*active_states, *terminal_states, *other_states))
         self._active = frozenset(state.lower() for state in active_states)
         self._terminal = frozenset(state.lower() for state in terminal_states)
         self._loaded: _Loaded | None = None
@@ -48,18 +61,22 @@ class FileTracker:
     @classmethod
     def from_settings(cls, settings: TrackerSettings) -> FileTracker:
         path = Path(settings.options.get("path", DEFAULT_PATH)).expanduser()
-        return cls(settings.base / path, settings.active_states, settings.terminal_states)
+        others = (settings.handoff_state, settings.in_progress_state, *settings.options.get("states", ()))
+        return cls(settings.base / path, settings.active_states, settings.terminal_states, others)
 
     @classmethod
     def check(cls, settings: TrackerSettings) -> list[tuple[str, str]]:
         problems = [
-            (f"file.{key}", f"`{key}` is not an option of the file tracker; its only option is `path`.")
+            (f"file.{key}", f"`{key}` is not an option of the file tracker; its options are `path` and `states`.")
             for key in settings.options
-            if key != "path"
+            if key not in ("path", "states")
         ]
         path = settings.options.get("path", DEFAULT_PATH)
         if not isinstance(path, str) or not path.strip():
             problems.append(("file.path", "`path` must be the name of a JSON file, such as `issues.json`."))
+        states = settings.options.get("states", [])
+        if not isinstance(states, list) or not all(isinstance(state, str) and state.strip() for state in states):
+            problems.append(("file.states", "`states` must be a list of names, such as `[Backlog, In Review]`."))
         return problems
 
     async def fetch_candidates(self) -> Candidates:
@@ -84,7 +101,7 @@ class FileTracker:
                 f'Issue "{issue_id}" cannot move to an empty state.',
                 fix="Name the state.",
             )
-        await self._writer.write(Transition(issue_id, _stamp(), _encodable(state)))
+        await self._writer.write(Transition(issue_id, _stamp(), await self._spelled(state)))
 
     async def comment(self, issue_id: str, body: str) -> None:
         await self._writer.write(NewComment(issue_id, _stamp(), f"sortie-{uuid4().hex}", _encodable(body)))
@@ -94,6 +111,21 @@ class FileTracker:
 
     async def aclose(self) -> None:
         """Nothing is held open between calls."""
+
+    async def _spelled(self, state: str) -> str:
+        """The state as the workflow spells it, or else the file: a state that neither knows is a mistake."""
+        name = _encodable(state).strip().lower()
+        if name in self._named:
+            return self._named[name]
+        present = _by_lower((await self._load()).states.values())
+        if name not in present:
+            known = ", ".join([*{**present, **self._named}.values()][:STATES_SHOWN])
+            raise TrackerError(
+                TrackerError.PAYLOAD,
+                f'{self._path} knows no state "{state[:LONGEST_STATE]}"; its states are: {known}.',
+                fix="Choose one of them, or add it to `file.states` in the workflow.",
+            )
+        return present[name]
 
     async def _load(self) -> Snapshot:
         snapshot = await self._newest()
@@ -136,6 +168,15 @@ class FileTracker:
 
 def _cache_key(status: os.stat_result) -> tuple[int, ...]:
     return (*identity_of(status), status.st_ctime_ns)
+
+
+def _by_lower(states: Iterable[str]) -> dict[str, str]:
+    """Each state under its name without regard to case; the first spelling counts."""
+    found: dict[str, str] = {}
+    for state in states:
+        found.setdefault(state.lower(), state)
+    found.pop("", None)
+    return found
 
 
 def _stamp() -> str:

@@ -18,6 +18,7 @@ class TrackerSettings(Struct, frozen=True, kw_only=True):
     active_states: tuple[str, ...]
     terminal_states: tuple[str, ...] = ()
     handoff_state: str = ""
+    in_progress_state: str = ""
     endpoint: str = ""
     api_key: str = ""
     project: str = ""

@@ -74,9 +74,13 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
 
 
 class ToolsConfig(Struct, frozen=True, kw_only=True):
-    """`credentials` says where the tool server has the tracker's key from: its workspace, or a broker."""
+    """`credentials` says where the tool server has the tracker's key from: its workspace, or a broker.
+
+    `transitions` says which issues an agent may move with its tools: those of the project, its own, or none.
+    """
 
     credentials: str = "workspace"
+    transitions: str = "project"
 
 
 class TokenRates(Struct, frozen=True, kw_only=True):

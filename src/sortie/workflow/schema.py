@@ -82,7 +82,10 @@ SCHEMA: Schema = {
             "usd": Field(kind=AMOUNT_LIMIT, default=200.0),
         },
     },
-    "tools": {"credentials": Field(kind=one_of("workspace", "broker"), default="workspace")},
+    "tools": {
+        "credentials": Field(kind=one_of("workspace", "broker"), default="workspace"),
+        "transitions": Field(kind=one_of("project", "own", "none"), default="project"),
+    },
     "db_path": Field(kind=PATH, default="", overridable=True, expansion="anywhere"),
     "logging": {
         "level": Field(kind=one_of("debug", "info", "warn", "error"), default="info"),
