@@ -58,6 +58,7 @@ SAMPLES: dict[type[ev.Event], dict[str, Any]] = {
     ev.ProviderPaused: {"provider": "command", "until": NOW, "detail": "too many requests"},
     ev.ProviderResumed: {"provider": "command", "why": "a run of it works"},
     ev.ToolCalled: {"tool": "tracker_api", "result": "success", "ms": 12.5},
+    ev.ActedOn: {"identifier": "D-1", "by": "D-2", "by_run": "r2", "tool": "tracker_api", "state": "Done"},
     ev.Commanded: {"command_id": 1, "verb": "stop", "outcome": "done", "ok": True},
     ev.Noted: {"level": "warning", "message": "something", "detail": "odd"},
 }
@@ -160,6 +161,23 @@ def test_every_rule_that_keeps_an_issue_waiting_has_words(rule):
 def test_tool_calls_are_told_with_their_duration():
     """EXT-14"""
     assert said(ev.ToolCalled) == "tool tracker_api: success after 12 ms"
+
+
+def test_tool_calls_are_told_with_what_they_acted_on():
+    """EXT-14: operation, target, state and kind of failure; a log from before these were kept still reads."""
+    asked = {"operation": "transition_issue", "target": "D-2", "state": "Done"}
+    assert said(ev.ToolCalled, **asked) == "tool tracker_api: success after 12 ms (transition_issue D-2 to Done)"
+    failed = said(ev.ToolCalled, **asked, result="error", error="tracker_not_found")
+    assert failed == "tool tracker_api: error after 12 ms (transition_issue D-2 to Done: tracker_not_found)"
+    old = ev.decode(b'{"kind":"tool","at":1.0,"issue_id":"1","run_id":"r1","tool":"t","result":"error","ms":1.0}')
+    assert isinstance(old, ev.ToolCalled)
+    assert (old.operation, old.target, old.state, old.error, old.witnessed) == ("", "", "", "", False)
+
+
+def test_who_acted_on_an_issue_is_told_by_name():
+    """EXT-14"""
+    assert said(ev.ActedOn) == "D-2's agent (run r2) moved it to Done with tracker_api"
+    assert "whether that happened is not known: internal_error" in said(ev.ActedOn, error="internal_error")
 
 
 def test_what_went_wrong_is_louder_than_what_went_well():

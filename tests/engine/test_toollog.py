@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sortie.engine import toollog
 from sortie.engine.toollog import BYTES_AT_ONCE, LONGEST_NAME, ToolCall, ToolLog
-from sortie.tools.record import Record
+from sortie.tools.record import LONGEST_WORD, Record, particulars
 
 GOOD = {"at": 1.0, "run_id": "r1", "tool": "tracker_api", "result": "success", "ms": 12.5}
 CALL = ToolCall("tracker_api", "success", 12.5)
@@ -39,6 +39,24 @@ def test_what_the_server_records_is_what_is_counted(log):
     found = log.news()
     assert [(call.tool, call.result) for call in found] == [("sortie_status", "success"), ("tracker_api", "error")]
     assert all(call.ms >= 0 for call in found)
+
+
+def test_what_a_call_acted_on_is_read_back_whatever_the_agent_asked(log):
+    """EXT-14: also names that are too long or not printable, which the server cuts and spells."""
+    record = Record(str(log.path), "r1")
+    asked = {"operation": "transition_issue", "issue_id": "2\n" * LONGEST_WORD, "target_state": "\ud800"}
+    failed = {"success": False, "error": {"kind": "tracker_not_found", "message": "m"}}
+    record.add("tracker_api", ok=False, started=0.0, about=particulars("tracker_api", asked, failed))
+    (call,) = log.news()
+    assert (call.operation, call.state, call.error) == ("transition_issue", "?", "tracker_not_found")
+    assert call.target == "2?" * (LONGEST_WORD // 2)
+
+
+def test_of_a_brokered_run_the_calls_of_the_tracker_are_not_believed(tmp_path):
+    """EXT-14: the orchestrator makes them itself, and knows."""
+    log = ToolLog(tmp_path / "r1.tools", brokered=True)
+    append(log, line() + line(tool="sortie_status"))
+    assert [call.tool for call in log.news()] == ["sortie_status"]
 
 
 def test_nothing_is_counted_twice_and_nothing_is_missed(log):
@@ -87,6 +105,13 @@ def test_any_bytes_in_any_portions_are_harmless_and_whole_lines_count(tmp_path_f
         {"ms": -1},
         {"ms": 1e12},
         {"ms": "soon"},
+        {"operation": "drop_database"},
+        {"operation": 7},
+        {"target": "x" * (LONGEST_WORD + 1)},
+        {"target": "a\nb"},
+        {"target": ["1"]},
+        {"state": "\x1b[31m"},
+        {"error": "x" * (LONGEST_WORD + 1)},
     ],
 )
 def test_a_record_that_makes_no_sense_is_passed_over(log, changes):

@@ -13,13 +13,23 @@ import anyio
 import msgspec
 import pytest
 
-from sortie.core.events import AnyEvent, RunStatus
+from sortie.core.events import ActedOn, AnyEvent, RunStatus
 from sortie.core.model import Usage
 from sortie.store import Store
 from sortie.store.commands import add_commands, pending_commands
 from sortie.store.connect import connect_readonly
 from sortie.store.load import load, snapshot
-from sortie.store.reading import LoggedEvent, Tokens, Totals, events, find_issue, history, last_events, totals
+from sortie.store.reading import (
+    LoggedEvent,
+    Tokens,
+    Totals,
+    acts_on,
+    events,
+    find_issue,
+    history,
+    last_events,
+    totals,
+)
 
 from .sample import DAY, PARK, RETRY, claimed, ended, messages, noted, output_of, seen, settled, start_python, turn
 
@@ -90,9 +100,10 @@ async def test_an_issue_is_found_by_id_or_identifier_wherever_it_is_known(store)
         settled("waiting", "r3", retry=RETRY),
         claimed("aside", "r4"),
         settled("aside", "r4", park=PARK),
+        ActedOn(at=1.0, issue_id="moved", identifier="DEMO-moved", by="X-1", by_run="r1", tool="t", state="Done"),
     )
     with closing(connect_readonly(store.path)) as db:
-        for issue in ("seen", "running", "over", "waiting", "aside"):
+        for issue in ("seen", "running", "over", "waiting", "aside", "moved"):
             assert find_issue(db, issue) == issue
             assert find_issue(db, f"DEMO-{issue}") == issue
         assert find_issue(db, "DEMO-unknown") is None
@@ -131,6 +142,7 @@ async def test_totals_add_up_all_finished_runs(store):
         functools.partial(events, issue_id="7", run_id="r7"),
         functools.partial(last_events, issue_id="7"),
         functools.partial(find_issue, text="DEMO-7"),
+        functools.partial(acts_on, issue_id="7", after_seq=5),
         pending_commands,
     ],
 )

@@ -60,23 +60,32 @@ def test_without_a_valid_tracker_configuration_there_is_no_tracker_api(project, 
         assert "tracker_api is left out" in sidecar.errors
 
 
-def test_every_call_is_counted_with_its_outcome_and_nothing_of_its_content(project):
-    """EXT-14"""
+def test_every_call_is_counted_with_what_it_acted_on_and_nothing_else_of_its_content(project):
+    """EXT-14: operation, target, state and kind of failure; never an answer; standard error has none of it."""
+    move = {"operation": "transition_issue", "issue_id": "def456", "target_state": "done"}
     with project.start() as sidecar:
-        sidecar.call("tracker_api", {"operation": "fetch_issue", "issue_id": "private-id"})
+        sidecar.call("tracker_api", {"operation": "fetch_issue", "issue_id": "abc123"})
+        sidecar.call("tracker_api", {"operation": "fetch_issue", "issue_id": "x\n\x1b" + "y" * 5000})
+        sidecar.call("tracker_api", {"operation": "no such thing", "issue_id": 5, "target_state": "Done"})
+        sidecar.call("tracker_api", move)
         sidecar.call("workspace_history")
         sidecar.finish()
         errors = sidecar.errors
     lines = [json.loads(line) for line in project.log.read_text().splitlines()]
-    assert [set(line) for line in lines] == [{"at", "run_id", "tool", "result", "ms"}] * 2
-    assert [(line["run_id"], line["tool"], line["result"]) for line in lines] == [
-        ("run-1", "tracker_api", "error"),
-        ("run-1", "workspace_history", "success"),
+    times = [(line.pop("at"), line.pop("ms")) for line in lines]
+    assert all(isinstance(at, float) and isinstance(ms, float) for at, ms in times)
+    ours, good, bad = {"run_id": "run-1", "tool": "tracker_api"}, {"result": "success"}, {"result": "error"}
+    cut = "x??" + "y" * 197
+    assert lines == [
+        {**ours, **good, "operation": "fetch_issue", "target": "abc123"},
+        {**ours, **bad, "operation": "fetch_issue", "target": cut, "error": "tracker_not_found"},
+        {**ours, **bad, "error": "invalid_input"},
+        {**ours, **good, "operation": "transition_issue", "target": "def456", "state": "done"},
+        {**ours, **good, "tool": "workspace_history"},
     ]
-    assert all(isinstance(line["at"], float) and isinstance(line["ms"], float) for line in lines)
     assert stat.S_IMODE(project.log.stat().st_mode) == 0o600
-    assert errors.count("tool=") == 2
-    assert "private-id" not in errors + project.log.read_text()
+    assert errors.count("tool=") == 5
+    assert "abc123" not in errors
 
 
 @pytest.mark.parametrize("log", [None, "/dev/full", "/nowhere/log", "link", "/dev/null/log"])

@@ -1,7 +1,11 @@
-"""`sortie logs`: what the agent and the hooks of a run said, while it runs and afterwards."""
+"""`sortie logs`: what the agent and the hooks of a run said, while it runs and afterwards.
+
+Between them stands what agents of other issues did to this one in that time: the store knows, the log does not.
+"""
 
 from __future__ import annotations
 
+import heapq
 import os
 import sqlite3
 import time
@@ -13,15 +17,16 @@ from typing import BinaryIO
 import click
 
 from ..core.events import Claimed
+from ..core.narrate import narrate
 from ..engine.runlog import log_path
 from ..errors import SortieError
 from ..store.load import load
 from ..store.lock import holder_of
-from ..store.reading import last_events
+from ..store.reading import acts_on, last_events
 from ..workflow.config import Config
 from .exits import DONE
 from .place import load_config, looking_at, require_issue, workflow_option
-from .words import clean
+from .words import clean, stamp
 
 LOOK_EVERY = 0.1
 # Far more than the runs that a budget allows an issue leave in the log.
@@ -37,10 +42,16 @@ def logs_command(issue: str, follow: bool, run_id: str | None, workflow: Path) -
     """Print what the agent of an issue said in its last run, hooks included."""
     config = load_config(workflow)
     with looking_at(config) as db:
-        run_id = _run_of(db, issue, run_id)
+        issue_id = require_issue(db, issue)
+        claims = _claims_of(db, issue_id)
+        if not claims and (acts := [*Acts(db, issue_id, []).new_lines()]):
+            click.echo("\n".join(acts))
+            return DONE
+        run_id = _run_of(claims, issue, run_id)
         said = False
         with closing(RunLogReader(log_path(config.db_path, run_id))) as log:
-            for line in _followed(log, db, config, run_id) if follow else log.new_lines():
+            lines = Lines(log, Acts(db, issue_id, claims, run_id))
+            for line in _followed(lines, db, config, run_id) if follow else lines.new_lines():
                 said = True
                 click.echo(line)
     if not said:
@@ -48,9 +59,14 @@ def logs_command(issue: str, follow: bool, run_id: str | None, workflow: Path) -
     return DONE
 
 
-def _run_of(db: sqlite3.Connection, issue: str, run_id: str | None) -> str:
-    events = last_events(db, issue_id=require_issue(db, issue), limit=EVENTS_LOOKED_AT)
-    runs = [entry.event.run_id for entry in events if isinstance(entry.event, Claimed)]
+def _claims_of(db: sqlite3.Connection, issue_id: str) -> list[Claimed]:
+    """The beginnings of all its runs."""
+    events = last_events(db, issue_id=issue_id, limit=EVENTS_LOOKED_AT)
+    return [entry.event for entry in events if isinstance(entry.event, Claimed)]
+
+
+def _run_of(claims: list[Claimed], issue: str, run_id: str | None) -> str:
+    runs = [claim.run_id for claim in claims]
     if not runs:
         raise SortieError(f"{issue} has not run yet.", fix=f"`sortie why {issue}` says what it waits for.")
     meant = [run for run in runs if run_id in run] if run_id else runs[-1:]
@@ -60,7 +76,7 @@ def _run_of(db: sqlite3.Connection, issue: str, run_id: str | None) -> str:
     return meant[0]
 
 
-def _followed(log: RunLogReader, db: sqlite3.Connection, config: Config, run_id: str) -> Iterator[str]:
+def _followed(log: Lines, db: sqlite3.Connection, config: Config, run_id: str) -> Iterator[str]:
     while True:
         # Asked before reading: what was said up to the end is there when the end is known.
         goes_on = _goes_on(db, config, run_id)
@@ -74,6 +90,38 @@ def _goes_on(db: sqlite3.Connection, config: Config, run_id: str) -> bool:
     claims = load(db, "").claims
     open_here = any(claim.run_id == run_id and claim.ending is None for claim in claims)
     return open_here and holder_of(config.db_path) is not None
+
+
+class Acts:
+    """What agents of other issues did to this one: from one run to the next, before the first run, without any."""
+
+    def __init__(
+        self, db: sqlite3.Connection, issue_id: str, claims: list[Claimed], run_id: str | None = None
+    ) -> None:
+        self._db = db
+        self._issue_id = issue_id
+        self._seq = 0
+        begun = [claim.at for claim in claims]
+        number = next((index for index, claim in enumerate(claims) if claim.run_id == run_id), 0)
+        self._since = begun[number] if number else 0.0
+        self._until = begun[number + 1] if number + 1 < len(begun) else float("inf")
+
+    def new_lines(self) -> Iterator[str]:
+        for entry in acts_on(self._db, self._issue_id, self._seq):
+            self._seq = entry.seq
+            if self._since <= entry.event.at < self._until:
+                yield f"{stamp(entry.event.at)} tool: {clean(narrate(entry.event).text)}"
+
+
+class Lines:
+    """Both by their time, with which every line begins."""
+
+    def __init__(self, log: RunLogReader, acts: Acts) -> None:
+        self._log = log
+        self._acts = acts
+
+    def new_lines(self) -> Iterator[str]:
+        return heapq.merge(self._log.new_lines(), self._acts.new_lines(), key=lambda line: line[:20])
 
 
 class RunLogReader:

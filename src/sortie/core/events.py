@@ -266,11 +266,31 @@ class ProviderResumed(Event, frozen=True, kw_only=True, tag="unpause"):
 
 
 class ToolCalled(Event, frozen=True, kw_only=True, tag="tool"):
-    """The agent called a tool; what it asked and heard is nobody's business here."""
+    """The agent called a tool. Of what it asked, only what it acted on: `operation`, `target` and `state`.
+
+    `error` is the kind of a failure that has one. `witnessed` calls were carried out by the orchestrator itself; of
+    all others a process within the agent's reach has told.
+    """
 
     tool: str
     result: Literal["success", "error"]
     ms: float
+    operation: str = ""
+    target: str = ""
+    state: str = ""
+    error: str = ""
+    witnessed: bool = False
+
+
+class ActedOn(Event, frozen=True, kw_only=True, tag="acted"):
+    """The agent of another issue moved this one; with an `error` it tried to, and nobody knows whether it did."""
+
+    identifier: str
+    by: str
+    by_run: str
+    tool: str
+    state: str
+    error: str = ""
 
 
 class Commanded(Event, frozen=True, kw_only=True, tag="command"):
@@ -317,6 +337,7 @@ AnyEvent = (
     | ProviderPaused
     | ProviderResumed
     | ToolCalled
+    | ActedOn
     | Commanded
     | Noted
 )

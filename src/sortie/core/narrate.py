@@ -78,7 +78,9 @@ def _quiet(event: ev.AnyEvent) -> Sentence:
         case ev.ProviderResumed():
             return Sentence("info", _with(f"{event.provider} can run again", event.why))
         case ev.ToolCalled():
-            return Sentence("info", f"tool {event.tool}: {event.result} after {event.ms:.0f} ms")
+            return Sentence("info", f"tool {event.tool}: {event.result} after {event.ms:.0f} ms{_asked(event)}")
+        case ev.ActedOn():
+            return _acted_on(event)
         case ev.Commanded():
             return Sentence("info", f"command {event.verb}: {event.outcome}")
         case ev.WorkspaceGone():
@@ -116,6 +118,21 @@ def _detail(event: ev.AnyEvent) -> Sentence:
             return Sentence("debug", "the rules of the workflow are in force")
         case _:
             return Sentence("debug", ev.kind_of(event))
+
+
+def _asked(event: ev.ToolCalled) -> str:
+    """` (transition_issue T-2 to Done: tracker_payload_error)`, as far as it is known."""
+    words = [event.operation, event.target, event.state and f"to {event.state}"]
+    asked = _with(" ".join(filter(None, words)), event.error)
+    return f" ({asked})" if asked else ""
+
+
+def _acted_on(event: ev.ActedOn) -> Sentence:
+    agent = f"{event.by}'s agent (run {event.by_run})"
+    if not event.error:
+        return Sentence("info", f"{agent} moved it to {event.state} with {event.tool}")
+    unknown = f"and whether that happened is not known: {event.error}"
+    return Sentence("warning", f"{agent} tried to move it to {event.state} with {event.tool}, {unknown}")
 
 
 def _run_ended(event: ev.RunEnded) -> Sentence:

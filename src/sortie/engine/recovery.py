@@ -12,7 +12,7 @@ import anyio
 
 from ..core import events as ev
 from ..core.exits import Outcome, stopped
-from ..core.model import Issue, Usage
+from ..core.model import Issue, IssueRef, Usage
 from ..errors import TrackerError
 from ..hosts.listening import REASON_LINES
 from ..process.identity import Identity
@@ -20,6 +20,7 @@ from ..process.sweep import end_orphans
 from ..protocol.status import read_status
 from ..store import reading
 from ..store.load import ClaimRow, EffectRow, Loaded
+from .deeds import Deeds
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
 from .runlog import broker_socket_path, last_words, log_path, tool_log_path
@@ -80,11 +81,15 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
 
 async def _clear_up(services: Services, claim: ClaimRow) -> None:
     """What the tool servers of the run left: calls that were not counted yet, and the socket of its broker."""
-    db_path = services.workflow.config.db_path
-    log = ToolLog(tool_log_path(db_path, claim.run_id))
-    counted = sum(isinstance(event, ev.ToolCalled) for event in await _log_of(services, claim.run_id))
+    config = services.workflow.config
+    db_path = config.db_path
+    log = ToolLog(tool_log_path(db_path, claim.run_id), brokered=config.tools.credentials == "broker")
+    known = await _log_of(services, claim.run_id)
+    counted = sum(isinstance(event, ev.ToolCalled) and not event.witnessed for event in known)
+    actor = IssueRef(claim.issue_id, claim.identifier)
+    deeds = Deeds(actor, claim.run_id, services.ledger.world, services.tracker, services.redactor)
     for call in log.news()[counted:]:
-        services.ledger.post(call.event(at=services.clock.now(), issue_id=claim.issue_id, run_id=claim.run_id))
+        services.ledger.post(*await deeds.events(call, services.clock.now()))
     log.remove()
     broker_socket_path(db_path, claim.run_id).unlink(missing_ok=True)
 

@@ -15,7 +15,8 @@ from ..core.budget import day_of, turn_refused
 from ..core.events import AnyEvent, Level
 from ..core.exits import Outcome, is_agent_fault, stopped
 from ..core.liveness import Pulse
-from ..core.model import Issue, Usage
+from ..core.model import Issue, IssueRef, Usage
+from ..core.narrate import narrate
 from ..core.world import Running
 from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
@@ -23,19 +24,21 @@ from ..store.reading import last_session
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
-from ..tools.tracker_api import handle
+from ..tools.tracker_api import Reach, handle
 from . import comments
+from .deeds import Deeds
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
 from .runlog import RunLog, broker_socket_path, log_path, tool_log_path
 from .services import Services
-from .toollog import ToolLog
+from .toollog import ToolCall, ToolLog
 
 log = logging.getLogger(__name__)
 E = TypeVar("E")
 
 # An agent that has not been refused by its program or its provider by then is at work.
 ANNOUNCED_WITHIN = 5.0
+_CANCELLED = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
 
 
 class ActiveRun:
@@ -59,7 +62,10 @@ class ActiveRun:
         self._announced = False
         self._execution: Execution | None = None
         self._stopped = False
-        self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id))
+        brokered = self._workflow.config.tools.credentials == "broker"
+        self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id), brokered=brokered)
+        actor = IssueRef(claim.issue_id, claim.identifier)
+        self._deeds = Deeds(actor, claim.run_id, services.ledger.world, self._tracker, services.redactor)
         self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id))
 
     def now(self) -> float:
@@ -80,7 +86,7 @@ class ActiveRun:
         self.pulse.turn_started = None
         self._price_the_rest()
         self.bill()
-        self._count_tool_calls()
+        await self._count_tool_calls()
         self._tool_log.remove()
         self._log.close()
         if self._log.problem:
@@ -209,21 +215,32 @@ class ActiveRun:
         self.pulse.turn_started = None
         self._agent_works()
         self.bill()
-        self._count_tool_calls()
+        await self._count_tool_calls()
         await self.record(self._event(ev.TurnEnded, turn=turn))
 
     async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
         if tool != TRACKER_API.name:
             return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} needs no broker.")
-        settings = tracker_settings(self._workflow.config)
-        answer: dict[str, Any] = await handle(arguments, self._tracker, settings)
+        config, started = self._workflow.config, self.now()
+        reach = Reach(config.tools.transitions, self.claim.issue_id)
+        answer = _CANCELLED
+        try:
+            answer = await handle(arguments, self._tracker, tracker_settings(config), reach)
+        finally:
+            # A call that is cancelled may have had its effect.
+            call = ToolCall.made(tool, arguments, answer, max(self.now() - started, 0.0) * 1000)
+            self._tell(await self._deeds.events(call, self.now(), witnessed=True, in_haste=answer is _CANCELLED))
         return answer
 
-    def _count_tool_calls(self) -> None:
+    async def _count_tool_calls(self) -> None:
         for call in self._tool_log.news():
-            called = self._event(call.event)
-            self.post(called)
-            self._log.write(called.at, "tool", f"{called.tool}: {called.result} after {called.ms:.0f} ms")
+            self._tell(await self._deeds.events(call, self.now()))
+
+    def _tell(self, events: list[ev.ToolCalled | ev.ActedOn]) -> None:
+        self.post(*events)
+        for event in events:
+            if isinstance(event, ev.ToolCalled):
+                self._log.write(event.at, "tool", narrate(event).text.removeprefix("tool "))
 
     async def refresh_issue(self) -> Issue | None:
         try:

@@ -12,10 +12,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from ..core.events import ToolCalled
 from ..hosts.toolkit import tool_names
 from ..protocol.safefiles import open_directory, open_regular
-from ..tools.record import UNKNOWN
+from ..tools.definitions import OPERATIONS, TRACKER_API
+from ..tools.generations import is_error
+from ..tools.record import LONGEST_WORD, UNKNOWN, particulars
 
 BYTES_AT_ONCE = 1024 * 1024
 CALLS_OF_ONE_RUN = 100_000
@@ -26,16 +27,29 @@ class ToolCall(Struct, frozen=True):
     tool: str
     result: Literal["success", "error"]
     ms: float
+    operation: str = ""
+    target: str = ""
+    state: str = ""
+    error: str = ""
 
-    def event(self, *, at: float, issue_id: str, run_id: str) -> ToolCalled:
-        """For the log. A name no session can have is not worth a counter of its own."""
-        tool = self.tool if self.tool in tool_names() else UNKNOWN
-        return ToolCalled(at=at, issue_id=issue_id, run_id=run_id, tool=tool, result=self.result, ms=self.ms)
+    @classmethod
+    def made(cls, tool: str, arguments: object, answer: object, ms: float) -> ToolCall:
+        """One that this process has made itself."""
+        facts = {"tool": tool, "result": "error" if is_error(answer) else "success", "ms": ms}
+        return msgspec.convert({**facts, **particulars(tool, arguments, answer)}, cls)
+
+    @property
+    def known_tool(self) -> str:
+        """A name no session can have is not worth a counter of its own."""
+        return self.tool if self.tool in tool_names() else UNKNOWN
 
 
 class ToolLog:
-    def __init__(self, path: Path) -> None:
+    """`brokered`: calls of `tracker_api` are made by the orchestrator, which believes itself and not this file."""
+
+    def __init__(self, path: Path, *, brokered: bool = False) -> None:
         self.path = path
+        self._brokered = brokered
         self._offset = 0
         self._counted = 0
 
@@ -56,10 +70,13 @@ class ToolLog:
         whole = raw[: raw.rfind(b"\n") + 1]
         # The last line may be half written; one that ends nowhere in sight is none of ours.
         self._offset += len(raw) if len(raw) == BYTES_AT_ONCE and not whole else len(whole)
-        calls = [call for line in whole.splitlines() if (call := _call(line))]
+        calls = [call for line in whole.splitlines() if (call := _call(line)) and self._believes(call)]
         calls = calls[: CALLS_OF_ONE_RUN - self._counted]
         self._counted += len(calls)
         return calls
+
+    def _believes(self, call: ToolCall) -> bool:
+        return not (self._brokered and call.tool == TRACKER_API.name)
 
     def remove(self) -> None:
         try:
@@ -73,5 +90,12 @@ def _call(line: bytes) -> ToolCall | None:
         call = msgspec.json.decode(line, type=ToolCall)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    sound = 0 <= call.ms < 1e9 and call.tool.isprintable() and 0 < len(call.tool) <= LONGEST_NAME
+    words = (call.target, call.state, call.error)
+    sound = (
+        0 <= call.ms < 1e9
+        and call.tool.isprintable()
+        and 0 < len(call.tool) <= LONGEST_NAME
+        and call.operation in ("", *OPERATIONS)
+        and all(len(word) <= LONGEST_WORD and word.isprintable() for word in words)
+    )
     return call if sound else None

@@ -89,7 +89,7 @@ def _project(db: Connection, event: ev.AnyEvent) -> None:
                 "UPDATE commands SET done_at = ?, outcome = ?, ok = ? WHERE id = ?",
                 (event.at, event.outcome, event.ok, event.command_id),
             )
-        case ev.Opened() | ev.PolicySet() | ev.Ticked() | ev.Noted():
+        case ev.Opened() | ev.PolicySet() | ev.Ticked() | ev.ActedOn() | ev.Noted():
             pass  # history only
         case _:
             assert_never(event)

@@ -111,6 +111,15 @@ def last_events(
     return _select_events(db, issue_id, run_id, 0, "DESC", limit)[::-1]
 
 
+def acts_on(db: Connection, issue_id: str, after_seq: int = 0) -> list[LoggedEvent]:
+    """What agents of other issues did to this one, oldest first."""
+    rows = db.execute(
+        "SELECT seq, data FROM events WHERE issue_id = ? AND seq > ? AND kind = 'acted' ORDER BY seq",
+        (issue_id, after_seq),
+    )
+    return [LoggedEvent(seq, ev.decode(data)) for seq, data in rows]
+
+
 def find_issue(db: Connection, text: str) -> str | None:
     """The issue a person means by an id or an identifier: ids win, then what is alive, then the newest."""
     for column in ("issue_id", "identifier"):
@@ -120,7 +129,13 @@ def find_issue(db: Connection, text: str) -> str | None:
             ).fetchone()
             if row:
                 return str(row[0])
-    return None
+    row = db.execute(
+        """SELECT issue_id FROM events WHERE issue_id = ? AND kind = 'acted'
+           UNION ALL SELECT issue_id FROM events WHERE kind = 'acted' AND json_extract(data, '$.identifier') = ?
+           LIMIT 1""",
+        (text, text),
+    ).fetchone()
+    return str(row[0]) if row else None
 
 
 def totals(db: Connection) -> Totals:

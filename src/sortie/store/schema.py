@@ -177,4 +177,9 @@ ALTER TABLE pauses ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE pauses ADD COLUMN issue_id TEXT NOT NULL DEFAULT '';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS)
+_ACTED_ON = """
+-- An issue that only agents of other issues have touched is in no table but this one.
+CREATE INDEX events_of_acted_on ON events (json_extract(data, '$.identifier')) WHERE kind = 'acted';
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON)

@@ -11,7 +11,7 @@ from . import generations, rpc
 from .calls import Calls
 from .cancellation import Cancellation
 from .generations import HANDSHAKE, WITH_BATCHES
-from .record import UNKNOWN, Record
+from .record import UNKNOWN, Record, particulars
 from .rpc import Message, Request, RpcError
 from .toolbox import Entry
 from .veil import Veil
@@ -131,9 +131,10 @@ class Session:
             answer = {"error": "cancelled"} if cancellation.requested else entry.run(arguments, cancellation)
             result = generations.tool_result(self._veil.value(answer), version)
         except Exception as error:
-            problem = {"error": f"{name} failed: {type(error).__name__}: {error}"}
-            result = generations.tool_result(self._veil.value(problem), version)
-        self._record.add(name, ok="isError" not in result, started=started)
+            answer = {"error": f"{name} failed: {type(error).__name__}: {error}"}
+            result = generations.tool_result(self._veil.value(answer), version)
+        about = self._veil.value(particulars(name, arguments, answer))
+        self._record.add(name, ok="isError" not in result, started=started, about=about)
         return generations.finished(result, version)
 
 

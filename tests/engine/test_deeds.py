@@ -1,0 +1,110 @@
+"""What an agent did with its tools: told once in its own log, once in that of the issue it moved, within bounds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sortie.core import events as ev
+from sortie.core.model import IssueRef
+from sortie.core.policy import Policy
+from sortie.core.redact import Redactor
+from sortie.core.world import World
+from sortie.engine import deeds
+from sortie.engine.deeds import Deeds
+from sortie.engine.toollog import CALLS_OF_ONE_RUN, ToolCall
+from sortie.trackers.file import FileTracker
+
+SECRET = "s3cret-s3cret"
+
+
+class Counting(FileTracker):
+    """Counts how often it is asked."""
+
+    asked = 0
+
+    async def fetch_issue(self, issue_id):
+        self.asked += 1
+        return await super().fetch_issue(issue_id)
+
+
+@pytest.fixture
+def tracker(tmp_path):
+    path = tmp_path / "issues.json"
+    path.write_text(
+        json.dumps([{"id": str(n), "identifier": f"T-{n}", "title": "t", "state": "To Do"} for n in (1, 2, 3)])
+    )
+    return Counting(path, ["To Do"], ["Done"])
+
+
+@pytest.fixture
+def done(tracker):
+    world = World(policy=Policy(active_states=("To Do",)))
+    view = ev.View(id="2", identifier="T-2", title="t", state="To Do")
+    world.apply(ev.IssueSeen(at=0.0, issue_id="2", view=view))
+    return Deeds(IssueRef("1", "T-1"), "r1", world, tracker, Redactor([SECRET]))
+
+
+def move(target: str, **changes) -> ToolCall:
+    facts = {
+        "tool": "tracker_api",
+        "result": "success",
+        "ms": 1.0,
+        "operation": "transition_issue",
+        "state": "Done",
+    }
+    return ToolCall(**{**facts, "target": target, **changes})
+
+
+@pytest.mark.parametrize(("name", "issue"), [("2", "2"), ("T-2", "2"), ("3", "3")])
+async def test_a_move_is_in_the_log_of_both_issues_by_whatever_name_it_was_made(done, name, issue):
+    """EXT-14: from what scheduling knows, from the tracker where it knows nothing."""
+    called, acted = await done.events(move(name), 5.0)
+    assert (called.issue_id, called.run_id, called.target, called.state) == ("1", "r1", f"T-{issue}", "Done")
+    assert (acted.issue_id, acted.identifier, acted.by, acted.by_run) == (issue, f"T-{issue}", "T-1", "r1")
+    assert acted.run_id == "", "it is no event of a run of its own"
+
+
+@pytest.mark.parametrize("name", ["1", "T-1"])
+async def test_a_move_of_its_own_issue_is_told_once(done, name):
+    (called,) = await done.events(move(name), 5.0)
+    assert called.target == "T-1"
+
+
+async def test_reading_and_what_was_refused_is_no_act_on_the_other_issue(done, tracker):
+    assert len(await done.events(move("3", operation="fetch_issue", state=""), 5.0)) == 1
+    assert len(await done.events(move("3", result="error", error="project_scope_violation"), 5.0)) == 1
+    assert len(await done.events(ToolCall("sortie_status", "success", 1.0), 5.0)) == 1
+    assert tracker.asked == 0
+
+
+async def test_what_may_have_happened_is_told_as_such(done):
+    _, acted = await done.events(move("2", result="error", error="tracker_transport_error"), 5.0)
+    assert acted.error == "tracker_transport_error"
+
+
+async def test_an_issue_that_nobody_knows_keeps_the_name_it_was_given(done):
+    _, acted = await done.events(move("nowhere"), 5.0)
+    assert (acted.issue_id, acted.identifier) == ("nowhere", "")
+
+
+async def test_in_haste_nobody_is_asked(done, tracker):
+    _, acted = await done.events(move("3"), 5.0, in_haste=True)
+    assert (acted.issue_id, tracker.asked) == ("3", 0)
+
+
+async def test_no_secret_is_told(done):
+    called, acted = await done.events(move("2", state=SECRET), 5.0)
+    assert called.state == acted.state == "[redacted]"
+
+
+async def test_an_agent_cannot_fill_other_logs_or_wear_out_the_tracker(done, tracker):
+    """EXT-14: acts, questions and calls of one run are bounded."""
+    found = [event for n in range(300) for event in await done.events(move(f"x{n}"), 5.0)]
+    acts = [event for event in found if isinstance(event, ev.ActedOn)]
+    assert (len(found) - len(acts), len(acts)) == (300, deeds.ACTS_OF_ONE_RUN)
+    assert tracker.asked == deeds.QUESTIONS_OF_ONE_RUN
+    call = ToolCall("sortie_status", "success", 1.0)
+    more = [event for _ in range(CALLS_OF_ONE_RUN) for event in await done.events(call, 5.0)]
+    assert len(more) == CALLS_OF_ONE_RUN - 300
