@@ -124,10 +124,10 @@ def _python_memory() -> float:
 
 def _prepared(root: Path) -> tuple[list[str], dict[str, str]]:
     """What a run gives its sidecar: a real store, a workspace, and the prepared list of tools."""
-    agent = "cat >/dev/null; mkdir -p .sortie; echo blocked > .sortie/status\n"
+    agent = "cat >/dev/null; cp .sortie/mcp.json kept.json; mkdir -p .sortie; echo blocked > .sortie/status\n"
     project = Project(root / "sidecar", agent=agent, slots=1)
     project.write_issues(1)
     project.run_until_idle()
-    config = json.loads((project.directory / "workspaces/B-1/.sortie/mcp.json").read_text())
+    config = json.loads((project.directory / "workspaces/B-1/kept.json").read_text())
     entry = config["mcpServers"]["sortie-tools"]
     return [entry["command"], *entry["args"]], entry["env"]

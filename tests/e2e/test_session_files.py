@@ -23,12 +23,20 @@ TOOLS = advertise(BUILTIN.values(), "")
 KEEP_PROMPT = f'cat > "$SORTIE_WORKFLOW_DIR/prompt-$SORTIE_TURN"; {says("${SORTIE_MCP_CONFIG-no tools}")}'
 
 
+# Done by an agent: a copy of what it found, with modes and times, for the configuration goes with its session.
+KEEP_FILES = 'cp -rp .sortie "$SORTIE_WORKFLOW_DIR/kept"'
+
+
 def session_file(project: Project, name: str) -> Path:
     return project.workspace("1") / ".sortie" / name
 
 
+def kept(project: Project, name: str) -> Path:
+    return project.root / "kept" / name
+
+
 def server(project: Project) -> dict[str, Any]:
-    config = json.loads(session_file(project, "mcp.json").read_bytes())
+    config = json.loads(kept(project, "mcp.json").read_bytes())
     entry: dict[str, Any] = config["mcpServers"]["sortie-tools"]
     return entry
 
@@ -42,11 +50,11 @@ def prompt(project: Project, turn: int) -> str:
 
 def test_the_files_are_for_the_owner_only_and_the_gitignore_comes_first(project):
     """EXT-01 EXT-02 EXT-12: all three are there when the agent starts, in their order, whatever the umask is."""
-    project.add("1", f"{says('$(ls -A .sortie | tr -s [:space:] :)')}; {BLOCKED}")
+    project.add("1", f"{KEEP_FILES}; {says('$(ls -A .sortie | tr -s [:space:] :)')}; {BLOCKED}")
     project.run()
     assert project.diary() == [".gitignore:mcp.json:state.json:"]
     assert session_file(project, ".gitignore").read_text() == "*\n"
-    stats = [session_file(project, name).stat() for name in NAMES]
+    stats = [kept(project, name).stat() for name in NAMES]
     assert [oct(found.st_mode & 0o777) for found in stats] == ["0o600"] * 3
     written = [found.st_mtime_ns for found in stats]
     assert written == sorted(written)
@@ -54,7 +62,7 @@ def test_the_files_are_for_the_owner_only_and_the_gitignore_comes_first(project)
 
 def test_the_configuration_says_how_to_start_the_server_from_anywhere(project):
     """EXT-01: an absolute command that exists, the absolute workflow, the session's facts in the environment."""
-    project.add("1", BLOCKED)
+    project.add("1", f"{KEEP_FILES}; {BLOCKED}")
     project.run()
     entry = server(project)
     assert os.path.isabs(entry["command"]) and os.access(entry["command"], os.X_OK)
@@ -73,19 +81,31 @@ def test_the_configuration_says_how_to_start_the_server_from_anywhere(project):
 def test_credentials_are_in_the_environment_block_and_other_secrets_are_not(project):
     """EXT-01: the service's `SORTIE_*`, and what `$MY_KEY` stood for; nothing relies on inheritance."""
     project.workflow({"tracker": {"api_key": "$MY_KEY"}})
-    project.add("1", BLOCKED)
+    project.add("1", f"{KEEP_FILES}; {BLOCKED}")
     project.run(MY_KEY=KEY, SORTIE_TEAM_TOKEN="team-token", UNRELATED_TOKEN="unrelated")
     environment = server(project)["env"]
     assert environment["SORTIE_TRACKER_API_KEY"] == KEY
     assert environment["SORTIE_TEAM_TOKEN"] == "team-token"
-    assert "unrelated" not in session_file(project, "mcp.json").read_text()
+    assert "unrelated" not in kept(project, "mcp.json").read_text()
 
 
 def test_the_services_own_key_reaches_the_block(project):
     """EXT-01: `SORTIE_TRACKER_API_KEY` in the environment of the service, without a word in the workflow."""
-    project.add("1", BLOCKED)
+    project.add("1", f"{KEEP_FILES}; {BLOCKED}")
     project.run(SORTIE_TRACKER_API_KEY=KEY)
     assert server(project)["env"]["SORTIE_TRACKER_API_KEY"] == KEY
+
+
+@pytest.mark.parametrize("ends", [BLOCKED, "exit 7"])
+def test_the_configuration_goes_with_its_session(project, ends):
+    """EXT-01: however the run ends, what may hold the tracker's key is not left lying in the workspace."""
+    project.workflow({"hooks": {"after_run": 'ls -A .sortie >> "$DIARY"'}})
+    project.add("1", f"{KEEP_FILES}; {ends}")
+    project.run(SORTIE_TRACKER_API_KEY=KEY)
+    assert KEY in kept(project, "mcp.json").read_text()
+    left = [path for path in project.workspace("1").rglob("*") if path.is_file()]
+    assert [path.name for path in left if KEY in path.read_text()] == []
+    assert "mcp.json" not in project.diary(), "gone before any hook looks"
 
 
 def test_each_session_gets_its_own_configuration(project):
@@ -150,9 +170,9 @@ def test_the_operators_servers_are_kept_beside_ours(project):
     """EXT-04: other servers and other keys stay as they are."""
     theirs = {"mcpServers": {"docs": {"command": "docs-server", "env": {"A": "b"}}}, "inputs": [{"id": "x"}]}
     operator_config(project, json.dumps(theirs))
-    project.add("1", BLOCKED)
+    project.add("1", f"{KEEP_FILES}; {BLOCKED}")
     project.run()
-    config = json.loads(session_file(project, "mcp.json").read_bytes())
+    config = json.loads(kept(project, "mcp.json").read_bytes())
     assert list(config["mcpServers"]) == ["docs", "sortie-tools"]
     del config["mcpServers"]["sortie-tools"]
     assert config == theirs

@@ -110,6 +110,40 @@ def test_extracting_an_archive_gives_the_workspace_back(root, archives, workspac
     assert os.listdir(restored) == ["A-1"]
 
 
+def test_what_a_session_wrote_for_its_agent_is_left_out(root, archives, workspace):
+    """EXT-01: it may hold the tracker's key; what the agent itself put beside it is kept."""
+    ours = workspace / ".sortie"
+    gemini = ours / "gemini" / ".gemini"
+    gemini.mkdir(parents=True)
+    secret = (
+        ours / "mcp.json",
+        ours / "opencode.json",
+        gemini / "settings.json",
+        ours / f".mcp.json.{'0a' * 8}.tmp",
+    )
+    for path in (*secret, ours / "state.json", ours / ".gitignore"):
+        path.write_text("key")
+    theirs = (
+        ours / "status",
+        ours / "notes.txt",
+        gemini / "history",
+        workspace / "mcp.json",
+        workspace / "state.json",
+    )
+    for path in theirs:
+        path.write_text("mine")
+    with tarfile.open(remove(root, archives)) as tar:
+        files = {member.name for member in tar if member.isfile()}
+    assert files == {f"A-1/{path.relative_to(workspace)}" for path in theirs}
+
+
+def test_a_directory_in_the_place_of_a_session_file_is_kept(root, archives, workspace):
+    (workspace / ".sortie" / "mcp.json").mkdir(parents=True)
+    (workspace / ".sortie" / "mcp.json" / "state.json").write_text("mine")
+    with tarfile.open(remove(root, archives)) as tar:
+        assert "A-1/.sortie/mcp.json/state.json" in tar.getnames()
+
+
 def test_links_are_archived_as_links_and_never_followed(root, archives, workspace, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -20,6 +20,7 @@ from ..core.events import WorkspaceMade
 from ..core.exits import Outcome
 from ..errors import AgentError, PromptError, SortieError
 from ..protocol.prompt import compose_first_prompt
+from ..protocol.session_files import remove_credentials
 from ..protocol.status import Status, delete_status, read_status
 from ..workspace.hooks import run_hook
 from ..workspace.place import Workspace, open_workspace
@@ -95,6 +96,7 @@ class LocalRun:
             try:
                 return await self._prepared(workspace, background)
             finally:
+                remove_credentials(workspace.fd)
                 await self._after_run(workspace)
 
     async def _prepared(self, workspace: Workspace, background: TaskGroup) -> Outcome:

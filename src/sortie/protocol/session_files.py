@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,16 @@ DIRECTORY = ".sortie"
 MCP_CONFIG = "mcp.json"
 STATE = "state.json"
 SERVER = "sortie-tools"
+
+# From the root of a workspace: how to start the server, with the tracker's key or the token of a broker. Gemini and
+# OpenCode get it in a form of their own.
+CREDENTIALS = (
+    (DIRECTORY, MCP_CONFIG),
+    (DIRECTORY, "opencode.json"),
+    (DIRECTORY, "gemini", ".gemini", "settings.json"),
+)
+_OURS = {*CREDENTIALS, (DIRECTORY, STATE), (DIRECTORY, ".gitignore")}
+_HALF_WRITTEN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 
 
 class ReservedName(ValueError):
@@ -67,3 +78,20 @@ def write_mcp_config(directory: int, config: Mapping[str, Any]) -> None:
 
 def write_state(directory: int, state: Mapping[str, Any]) -> None:
     write_atomic(directory, STATE, json.dumps(state, separators=(",", ":")).encode(), durable=False)
+
+
+def is_session_file(path: tuple[str, ...]) -> bool:
+    """Whether this path, from the root of a workspace, is a file of a session, or what a crash left of one."""
+    *above, name = path
+    half = _HALF_WRITTEN.fullmatch(name)
+    return (*above, half[1] if half else name) in _OURS
+
+
+def remove_credentials(workspace: int) -> None:
+    """At the end of a session, as far as possible: the next one writes its own."""
+    for *above, name in CREDENTIALS:
+        try:
+            with open_directory(workspace, *above) as directory:
+                os.unlink(name, dir_fd=directory)
+        except OSError:
+            pass  # it was never written, or the agent put something else in its place

@@ -2,7 +2,8 @@
 
 Untracked files, links and empty directories are kept; holes in files stay holes. What cannot be archived
 (FIFOs, sockets, devices, files we may not read) is listed in `<key>.not-archived.txt` in the archive.
-Archives may hold secrets that an agent was given, so only their owner can read them.
+Archives may hold secrets that an agent was given, so only their owner can read them. The files of our own sessions,
+which may hold the tracker's key, are left out.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO
 
 from ..errors import WorkspaceError
 from ..protocol.safefiles import UnsafeFile, open_directory, open_regular, remove_tree
+from ..protocol.session_files import is_session_file
 from .place import workspace_error
 
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -142,6 +144,8 @@ def _add_entries(
                 link = _member(entry, found, tarfile.SYMTYPE)
                 link.linkname = os.readlink(name, dir_fd=directory)
                 tar.addfile(link)
+            elif stat.S_ISREG(found.st_mode) and is_session_file(entry[1:]):
+                continue  # ours, worth nothing without its session, and it may hold credentials
             elif stat.S_ISREG(found.st_mode):
                 with open_regular(directory, name) as descriptor:
                     _add_file(tar, entry, descriptor)
