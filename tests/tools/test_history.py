@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -74,6 +76,28 @@ def test_nothing_is_ever_created_or_written(tmp_path):
     assert problem_with(str(tmp_path / "none")) == "unable to open database file"
     assert set(run_history(str(tmp_path / "none"), "1")) == {"error"}
     assert list(tmp_path.iterdir()) == []
+
+
+KILLED_WRITER = """
+import os, signal, sqlite3, sys
+store = sqlite3.connect(sys.argv[1], isolation_level=None)
+store.execute("PRAGMA journal_mode = WAL")
+store.execute("UPDATE run_history SET error = 'written last'")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_store_that_its_owner_left_unfinished_is_read_and_not_tidied_up(project):
+    """EXT-13: opened read-only. Whoever could write would move the log of a killed service into the database."""
+    subprocess.run([sys.executable, "-c", KILLED_WRITER, project.database], check=False, timeout=30)
+    log = project.database.with_name(f"{project.database.name}-wal")
+    before = project.database.read_bytes(), log.read_bytes()
+    assert b"written last" in before[1] and b"written last" not in before[0]
+    with project.start() as sidecar:
+        entries = sidecar.call("workspace_history")["entries"]
+        assert [entry["error"] for entry in entries] == ["written last"] * 2
+        assert sidecar.finish()[0] == 0
+    assert (project.database.read_bytes(), log.read_bytes()) == before
 
 
 @pytest.mark.parametrize("name", ["a?mode=rwc", "a#b", "a%20b", "ü b"])
