@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sortie.cli.init import AGENTS
+from sortie.engine.adapters import kinds
+from sortie.workflow.load import load
+
 from .scene import ask
 
 
@@ -58,6 +62,14 @@ def test_a_command_on_the_path_is_called_by_its_name(tmp_path):
     assert "\n  sortie doctor\n" in said_by(tmp_path, with_us, "sortie", "init").stdout
     assert "Start `sortie run` first." in said_by(tmp_path, with_us, "sortie", "history").stderr
     assert f"Start `{PROGRAM} run` first." in said_by(tmp_path, "/usr/bin:/bin", PROGRAM, "history").stderr
+
+
+@pytest.mark.parametrize("agent", list(AGENTS))
+def test_whoever_works_the_key_stays_with_the_service_and_other_issues_where_they_are(agent, tmp_path, capsys):
+    """EXT-01 EXT-09: what a new project begins with."""
+    assert ask(capsys, "init", str(tmp_path), "--agent", agent).code == 0
+    tools = load(tmp_path / "WORKFLOW.md", environ={}, kinds=kinds()).config.tools
+    assert (tools.credentials, tools.transitions) == ("broker", "own")
 
 
 def test_without_a_terminal_nothing_is_asked(tmp_path):
