@@ -5,6 +5,7 @@ SortieError
 │   └── PromptError        the template gives no prompt for an issue; names the line
 ├── StoreError             the database cannot be used
 │   ├── StoreLocked        another orchestrator holds it; names the holder
+│   ├── StoreLost          its files were deleted or replaced while it was open
 │   └── StoreTooNew        a newer Sortie wrote it
 ├── TrackerError           a tracker call failed; `kind` says how
 ├── AgentError             an agent could not start or a turn failed; `kind` says how
@@ -51,6 +52,10 @@ class StoreError(SortieError):
 
 class StoreLocked(StoreError):
     """Another orchestrator owns this store."""
+
+
+class StoreLost(StoreError):
+    """The files of the store went away under a running orchestrator."""
 
 
 class StoreTooNew(StoreError):

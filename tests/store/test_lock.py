@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sortie.errors import StoreLocked
+from sortie.errors import StoreError, StoreLocked, WorkspaceError
 from sortie.store import Store
-from sortie.store.lock import held, holder_of, lock_path
+from sortie.store.lock import ROOT_HOLDER, held, holder_of, lock_path, root_held, root_holder_of
 
 from .sample import output_of, start_python
 
@@ -112,3 +112,91 @@ def test_a_holder_that_has_not_written_its_name_yet_still_holds(path):
         assert holder_of(path) == {}
         with pytest.raises(StoreLocked, match=r"^Another sortie is using"), held(path, {}):
             raise AssertionError("taken")
+
+
+STRANGE = {
+    "fifo": os.mkfifo,
+    "link": lambda name: name.symlink_to("victim"),
+    "directory": Path.mkdir,
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_what_is_not_a_file_in_the_place_of_the_lock_is_refused_without_waiting(path, strange):
+    path.with_name("victim").write_text("untouched")
+    STRANGE[strange](lock_path(path))
+    with pytest.raises(StoreError, match=r"\.lock is not a regular file") as caught, held(path, {}):
+        raise AssertionError("taken")
+    assert caught.value.fix
+    with pytest.raises(StoreError, match="not a regular file"):
+        holder_of(path)
+    assert path.with_name("victim").read_text() == "untouched"
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "workspaces"
+
+
+def refusal(root: Path) -> WorkspaceError:
+    with pytest.raises(WorkspaceError) as caught, root_held(root, {}):
+        raise AssertionError("taken")
+    return caught.value
+
+
+def test_a_root_has_one_holder_whose_name_is_told(root):
+    with root_held(root, {"workflow": "there/WORKFLOW.md", "store": "there/.sortie.db"}):
+        error = refusal(root)
+        assert f"pid {os.getpid()}" in error.message
+        assert "workflow there/WORKFLOW.md, store there/.sortie.db" in error.message
+        assert error.message.endswith(f"works in {root}.")
+        assert "workspace.root of its own" in error.fix
+        assert (root_holder_of(root) or {})["store"] == "there/.sortie.db"
+    assert root_holder_of(root) is None
+    with root_held(root, {}):
+        pass
+
+
+def test_a_root_is_the_same_by_whatever_path_it_is_reached(root, tmp_path):
+    (tmp_path / "link").symlink_to(root)
+    with root_held(root, {}):
+        refusal(tmp_path / "link")
+        refusal(Path(os.path.relpath(root)))
+        refusal(root / ".." / root.name)
+
+
+def test_roots_inside_one_another_do_not_collide(root):
+    with root_held(root, {}), root_held(root / "T-1" / "workspaces", {}), root_held(root.parent, {}):
+        pass
+
+
+@pytest.mark.parametrize("planted", ["nothing", "nonsense", "hard link", *STRANGE])
+def test_whoever_destroys_the_name_in_a_root_does_not_free_it(root, planted):
+    """Agents can write there: the lock stays held, nothing waits, and the next holder touches no other file."""
+    victim = root.parent / "victim"
+    victim.write_text("untouched")
+    name = root / ROOT_HOLDER
+    with root_held(root, {}):
+        name.unlink()
+        match planted:
+            case "nonsense":
+                name.write_text("[" * 5000)
+            case "hard link":
+                name.hardlink_to(victim)
+            case "nothing":
+                pass
+            case _:
+                STRANGE[planted](name)
+        assert refusal(root).message == f"Another sortie works in {root}."
+        assert root_holder_of(root) == {}
+    with root_held(root, {}):
+        assert root_holder_of(root) is not None
+    assert victim.read_text() == "untouched"
+
+
+async def test_a_store_refused_for_its_root_is_not_even_made(path, root):
+    with root_held(root, {}), pytest.raises(WorkspaceError):
+        async with Store.open(path, holder={}, root=root):
+            raise AssertionError("opened")
+    assert not path.exists()
+    assert holder_of(path) is None

@@ -2,7 +2,7 @@
 
 An event is folded into the world when it is posted and written right after; whoever needs it to survive a
 crash before acting waits for `record`. While the disk refuses, writing is tried again and everyone waits: agents go
-on working, nothing new starts, nothing is forgotten.
+on working, nothing new starts, nothing is forgotten. Only where the store itself is gone nobody waits for it.
 """
 
 from __future__ import annotations
@@ -92,6 +92,8 @@ class Ledger:
             except StoreError as error:
                 failed = True
                 self._on_trouble(str(error))
+                if self.store.is_lost():
+                    return  # there is nothing left to write to, and the agents have to be ended all the same
                 await anyio.sleep(RETRY_EVERY)
             else:
                 break

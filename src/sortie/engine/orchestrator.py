@@ -72,7 +72,8 @@ class Orchestrator:
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until drained, or until nothing is running, due or dispatchable."""
         config = self._keeper.current.config
-        async with Store.open(config.db_path, holder={"workflow": str(config.path)}) as store:
+        holder = {"workflow": str(config.path)}
+        async with Store.open(config.db_path, holder=holder, root=config.workspace.root) as store:
             day = day_of(self._clock.now())
             loaded = await store.read(lambda db: load_rows(db, day))
             services = self._services = self._serve(store, loaded)
@@ -80,6 +81,8 @@ class Orchestrator:
                 await self._work(services, loaded, until_idle=until_idle)
             finally:
                 await services.tracker.aclose()
+            if store.is_lost():
+                raise await store.lost()
             return summarise(services.ledger.world, drained=self._draining)
 
     def drain(self) -> None:
@@ -118,7 +121,7 @@ class Orchestrator:
         services.ledger.listen(cleanup.heard)
         async with anyio.create_task_group() as background:
             background.start_soon(services.ledger.write_forever)
-            self._open(services)
+            self._open(services, loaded.unreadable)
             await recover(services, loaded)
             background.start_soon(cleanup.run_forever)
             background.start_soon(self._watch, services)
@@ -130,11 +133,12 @@ class Orchestrator:
             await services.ledger.flushed()
             background.cancel_scope.cancel()
 
-    def _open(self, services: Services) -> None:
+    def _open(self, services: Services, unreadable: Sequence[str]) -> None:
         now, config = self._clock.now(), services.workflow.config
         services.ledger.post(
             ev.Opened(at=now, pid=os.getpid(), version=__version__, workflow=str(config.path)),
             ev.PolicySet(at=now, policy=config.policy()),
+            *(ev.Noted(at=now, level="warning", message=sentence) for sentence in unreadable),
         )
 
     async def _tick_until_done(
@@ -193,14 +197,23 @@ class Orchestrator:
             active.stop()
 
     async def _watch(self, services: Services) -> None:
-        """Wake the loop when a file changed or a person left a command."""
+        """Wake the loop when a file changed or a person left a command; end it when the store is gone."""
         while True:
             tracker = services.tracker
             watch = FileWatch([services.workflow.config.path, *tracker.watched_files()])
             while services.tracker is tracker:
                 await anyio.sleep(WATCH_EVERY)
+                self._look_after(services)
                 if watch.changed() or await pending(services):
                     services.wake.set()
+
+    def _look_after(self, services: Services) -> None:
+        """What happens after the store was lost is known to nobody later: the less, the better."""
+        store = services.ledger.store
+        if not self._draining and store.is_lost():
+            message = f"{store.loss}: nothing more starts, the agents are being ended"
+            services.ledger.post(ev.Noted(at=self._clock.now(), level="error", message=message))
+            self.drain()
 
 
 async def _reap() -> None:

@@ -1,7 +1,11 @@
-"""One orchestrator for each store: a lock file beside the database that says who holds it.
+"""One orchestrator for each store and for each root of workspaces: locks that say who holds them.
 
-The lock is the kernel's and ends with its process however that ends, so a file left behind by a dead one is no
-obstacle. The file itself is never removed: removing it would let two processes lock two different files.
+Both are the kernel's and end with their process however that ends, so a file left behind by a dead one is no
+obstacle. A store's lock file is never removed: removing it would let two processes lock two different files.
+
+Agents can remove whatever stands in the root, so its own directory is locked, the same one by whatever path it is
+reached; the file in it holds no more than the holder's name. Roots inside one another do not collide: a workspace
+is a direct child of one root only.
 """
 
 from __future__ import annotations
@@ -10,48 +14,85 @@ import fcntl
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import StoreLocked
+from ..errors import StoreError, StoreLocked, WorkspaceError
 from .faults import explain_system
+
+ROOT_HOLDER = ".sortie.lock"
 
 # Somebody who asks for the holder has the lock for an instant; a start must not be refused because of that.
 _TRIES = 10
 _PAUSE_SECONDS = 0.02
+# A FIFO or a device at the name must not make us wait, nor a link lead us elsewhere.
+_CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_ROOT_MODE = 0o750
+_LONGEST_NAME = 16 * 1024
 
 
 @contextmanager
 def held(database: Path, holder: Mapping[str, Any]) -> Iterator[None]:
     """Hold the lock of this database; `holder` adds to what the lock file says of us."""
-    descriptor = _open(database, os.O_RDWR | os.O_CREAT)
-    try:
+    with _lock_file(database, os.O_RDWR | os.O_CREAT) as descriptor:
         if not _take(descriptor):
-            raise _refusal(database, _read(descriptor))
+            raise StoreLocked(f"{_name(_read(descriptor))} is using {database}.", fix="Stop it first.")
         try:
-            _write(descriptor, holder)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _said(holder), 0)
         except OSError as error:
             raise explain_system(error, lock_path(database)) from error
+        yield
+
+
+def holder_of(database: Path) -> dict[str, Any] | None:
+    """What the holder said of itself, or None when nobody holds the lock now."""
+    if not os.path.lexists(lock_path(database)):
+        return None
+    with _lock_file(database, os.O_RDONLY) as descriptor:
+        if _try(descriptor, fcntl.LOCK_SH):
+            return None
+        return _read(descriptor)
+
+
+@contextmanager
+def root_held(root: Path, holder: Mapping[str, Any]) -> Iterator[None]:
+    """Hold the lock of this root of workspaces, which is made where it is missing."""
+    with _failures_of(root):
+        root.mkdir(mode=_ROOT_MODE, parents=True, exist_ok=True)
+        descriptor = _open_root(root)
+    try:
+        with _failures_of(root):
+            if not _take(descriptor):
+                raise root_refusal(root, _root_holder(descriptor))
+        _sign_root(descriptor, holder)
         yield
     finally:
         os.close(descriptor)
 
 
-def holder_of(database: Path) -> dict[str, Any] | None:
-    """What the holder said of itself, or None when nobody holds the lock now."""
-    if not lock_path(database).exists():
+def root_holder_of(root: Path) -> dict[str, Any] | None:
+    """What the holder of a root said of itself, or None when nobody holds it now."""
+    if not root.is_dir():
         return None
-    descriptor = _open(database, os.O_RDONLY)
-    try:
-        if _try(descriptor, fcntl.LOCK_SH):
-            return None
-        return _read(descriptor)
-    finally:
-        os.close(descriptor)
+    with _failures_of(root):
+        descriptor = _open_root(root)
+        try:
+            return None if _try(descriptor, fcntl.LOCK_SH) else _root_holder(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def root_refusal(root: Path, holder: Mapping[str, Any]) -> WorkspaceError:
+    return WorkspaceError(
+        f"{_name(holder)} works in {root}.",
+        fix="Stop it first, or give each workflow a workspace.root of its own.",
+    )
 
 
 def lock_path(database: Path) -> Path:
@@ -59,12 +100,65 @@ def lock_path(database: Path) -> Path:
     return real.with_name(real.name + ".lock")
 
 
-def _open(database: Path, flags: int) -> int:
+@contextmanager
+def _lock_file(database: Path, flags: int) -> Iterator[int]:
     path = lock_path(database)
     try:
-        return os.open(path, flags, 0o600)
+        descriptor = os.open(path, flags | _CAREFUL, 0o600)
     except OSError as error:
+        if path.is_symlink() or path.is_dir():
+            raise _not_a_file(path) from error
         raise explain_system(error, path) from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _not_a_file(path)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _not_a_file(path: Path) -> StoreError:
+    return StoreError(f"{path} is not a regular file.", fix="Move away what stands there; it is made anew.")
+
+
+def _open_root(root: Path) -> int:
+    return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _sign_root(descriptor: int, holder: Mapping[str, Any]) -> None:
+    # Without a name the root is locked all the same: a full disk, or a folder in its place, is no reason to refuse.
+    with suppress(OSError):
+        with suppress(FileNotFoundError):
+            os.unlink(ROOT_HOLDER, dir_fd=descriptor)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        name = os.open(ROOT_HOLDER, flags, 0o600, dir_fd=descriptor)
+        try:
+            os.write(name, _said(holder))
+        finally:
+            os.close(name)
+
+
+def _root_holder(descriptor: int) -> dict[str, Any]:
+    try:
+        name = os.open(ROOT_HOLDER, os.O_RDONLY | _CAREFUL, dir_fd=descriptor)
+    except OSError:
+        return {}
+    try:
+        return _read(name) if stat.S_ISREG(os.fstat(name).st_mode) else {}
+    finally:
+        os.close(name)
+
+
+@contextmanager
+def _failures_of(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise WorkspaceError(
+            f"The root of workspaces {root} cannot be locked: {reason}.",
+            fix="Set workspace.root to a directory on a local file system that this user can write.",
+        ) from error
 
 
 def _take(descriptor: int) -> bool:
@@ -83,26 +177,23 @@ def _try(descriptor: int, kind: int) -> bool:
     return True
 
 
-def _write(descriptor: int, holder: Mapping[str, Any]) -> None:
+def _said(holder: Mapping[str, Any]) -> bytes:
     since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    said = {"pid": os.getpid(), "host": socket.gethostname(), "since": since, **holder}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(said).encode(), 0)
+    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since, **holder}).encode()
 
 
 def _read(descriptor: int) -> dict[str, Any]:
-    # Between taking the lock and writing to it the file may hold nothing, or half of something.
+    # Between taking the lock and writing to it the file may hold nothing, or half of something; a root's, anything.
     try:
-        said = json.loads(os.pread(descriptor, 4096, 0))
-    except ValueError:
+        said = json.loads(os.pread(descriptor, _LONGEST_NAME, 0))
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 
 
-def _refusal(database: Path, holder: Mapping[str, Any]) -> StoreLocked:
-    who = "Another sortie"
-    if holder:
-        who += " (pid {}, host {}, since {})".format(*(holder.get(key, "?") for key in ("pid", "host", "since")))
-    return StoreLocked(
-        f"{who} is using {database}.", fix="Stop it first, or set db_path in the workflow to another file."
-    )
+def _name(holder: Mapping[str, Any]) -> str:
+    if not holder:
+        return "Another sortie"
+    said = [f"{key} {holder.get(key, '?')}" for key in ("pid", "host", "since")]
+    said += [f"{key} {holder[key]}" for key in ("workflow", "store") if key in holder]
+    return f"Another sortie ({', '.join(said)})"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -12,9 +13,11 @@ import anyio
 import anyio.to_thread
 
 from ..core.events import AnyEvent
+from ..errors import StoreLost
 from . import lock
 from .connect import connect_readonly, connect_writer
 from .faults import explain
+from .loss import OpenFiles
 from .migrate import migrate
 from .writer import Writer
 
@@ -22,21 +25,28 @@ T = TypeVar("T")
 
 
 class Store:
+    """`loss` says what happened to its files since it was opened, as far as `is_lost` has looked."""
+
     def __init__(self, path: Path, store_id: str, writer: Writer, reader: sqlite3.Connection) -> None:
         self.path = path
         self.store_id = store_id
+        self.loss = ""
+        self._files = OpenFiles(path)
         self._writer = writer
         self._reader = reader
         self._reading = anyio.Lock()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, *, holder: Mapping[str, Any]) -> AsyncIterator[Self]:
-        """Own the store at `path` until the block ends; `holder` is what others are told about its owner."""
+    async def open(cls, path: Path, *, holder: Mapping[str, Any], root: Path | None = None) -> AsyncIterator[Self]:
+        """Own the store at `path` until the block ends; `holder` is what others are told about its owner.
+
+        Whoever is going to run agents owns the `root` of their workspaces too: two stores must never share one.
+        """
         path = path.resolve()
         held = ExitStack()
         try:
-            connection, reader = await anyio.to_thread.run_sync(_acquire, held, path, holder)
+            connection, reader = await anyio.to_thread.run_sync(_acquire, held, path, holder, root)
             (store_id,) = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
             writer = Writer(connection, path)
             held.callback(writer.close)
@@ -44,6 +54,18 @@ class Store:
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(held.close)
+
+    def is_lost(self) -> bool:
+        """Whether one of its files is not at its path any more: what is written now will not be found there.
+
+        Cheap enough to ask several times a second.
+        """
+        self.loss = self.loss or self._files.loss()
+        return bool(self.loss)
+
+    async def lost(self) -> StoreLost:
+        """The error to end with after `is_lost`; what the store held is saved first."""
+        return await self.read(partial(self._files.explain, self.loss))
 
     async def append(self, *events: AnyEvent) -> None:
         """Commit these events, and what follows from them, together; return when they are on disk."""
@@ -60,10 +82,19 @@ class Store:
 
 
 def _acquire(
-    held: ExitStack, path: Path, holder: Mapping[str, Any]
+    held: ExitStack, path: Path, holder: Mapping[str, Any], root: Path | None
 ) -> tuple[sqlite3.Connection, sqlite3.Connection]:
     held.enter_context(lock.held(path, holder))
+    if root is not None:
+        held.enter_context(lock.root_held(root, {**holder, "store": str(path)}))
     connection = held.enter_context(closing(connect_writer(path)))
+    held.callback(_bring_home, connection)
     migrate(connection, path)
     reader = held.enter_context(closing(connect_readonly(path)))
     return connection, reader
+
+
+def _bring_home(connection: sqlite3.Connection) -> None:
+    # Closing does this only where nobody else has the file open, and nobody finds a log that was deleted.
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA wal_checkpoint")

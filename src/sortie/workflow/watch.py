@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .config import Config
 from .environment import env_file_of
@@ -110,10 +111,17 @@ class Reloader:
         self._seen = found.digest
         if found.workflow is None:
             return Broken(found.errors)
-        self.current = found.workflow
-        return Changed(found.workflow, _restart_keys(self._started, found.workflow.config))
+        restart = _restart_keys(self._started, found.workflow.config)
+        # The root is locked when the service starts, and work goes on in no other.
+        workspace = replace(found.workflow.config.workspace, root=self._started.workspace.root)
+        self.current = replace(found.workflow, config=replace(found.workflow.config, workspace=workspace))
+        return Changed(self.current, restart)
 
 
 def _restart_keys(started: Config, now: Config) -> tuple[str, ...]:
-    keys = {"db_path": started.db_path != now.db_path, "tracker.kind": started.tracker.kind != now.tracker.kind}
+    keys = {
+        "db_path": started.db_path != now.db_path,
+        "tracker.kind": started.tracker.kind != now.tracker.kind,
+        "workspace.root": started.workspace.root != now.workspace.root,
+    }
     return tuple(key for key, differs in keys.items() if differs)
