@@ -16,21 +16,18 @@ from typing import BinaryIO
 
 import click
 
-from ..core.events import Claimed
 from ..core.narrate import narrate
 from ..engine.runlog import log_path
 from ..errors import SortieError
-from ..store.load import load
 from ..store.lock import holder_of
-from ..store.reading import acts_on, last_events
+from ..store.reading import acts_on, has_ended, runs_of
 from ..workflow.config import Config
 from .exits import DONE
 from .place import load_config, looking_at, require_issue, workflow_option
 from .words import clean, stamp
 
 LOOK_EVERY = 0.1
-# Far more than the runs that a budget allows an issue leave in the log.
-EVENTS_LOOKED_AT = 100_000
+RUNS_NAMED = 5
 
 
 @click.command("logs")
@@ -43,14 +40,14 @@ def logs_command(issue: str, follow: bool, run_id: str | None, workflow: Path) -
     config = load_config(workflow)
     with looking_at(config) as db:
         issue_id = require_issue(db, issue)
-        claims = _claims_of(db, issue_id)
-        if not claims and (acts := [*Acts(db, issue_id, []).new_lines()]):
+        runs = runs_of(db, issue_id)
+        if not runs and (acts := [*Acts(db, issue_id, {}).new_lines()]):
             click.echo("\n".join(acts))
             return DONE
-        run_id = _run_of(claims, issue, run_id)
+        run_id = _run_of(runs, issue, run_id)
         said = False
         with closing(RunLogReader(log_path(config.db_path, run_id))) as log:
-            lines = Lines(log, Acts(db, issue_id, claims, run_id))
+            lines = Lines(log, Acts(db, issue_id, runs, run_id))
             for line in _followed(lines, db, config, run_id) if follow else lines.new_lines():
                 said = True
                 click.echo(line)
@@ -59,20 +56,14 @@ def logs_command(issue: str, follow: bool, run_id: str | None, workflow: Path) -
     return DONE
 
 
-def _claims_of(db: sqlite3.Connection, issue_id: str) -> list[Claimed]:
-    """The beginnings of all its runs."""
-    events = last_events(db, issue_id=issue_id, limit=EVENTS_LOOKED_AT)
-    return [entry.event for entry in events if isinstance(entry.event, Claimed)]
-
-
-def _run_of(claims: list[Claimed], issue: str, run_id: str | None) -> str:
-    runs = [claim.run_id for claim in claims]
+def _run_of(runs: dict[str, float], issue: str, run_id: str | None) -> str:
     if not runs:
         raise SortieError(f"{issue} has not run yet.", fix=f"`sortie why {issue}` says what it waits for.")
-    meant = [run for run in runs if run_id in run] if run_id else runs[-1:]
+    meant = [run for run in runs if run_id in run] if run_id else [*runs][-1:]
     if len(meant) != 1:
         problem = f"has {len(meant)} runs with" if meant else "has no run"
-        raise SortieError(f"{issue} {problem} {run_id}.", fix=f"Its runs are: {', '.join((meant or runs)[-5:])}.")
+        named = ", ".join((meant or [*runs])[-RUNS_NAMED:])
+        raise SortieError(f"{issue} {problem} {run_id}.", fix=f"Its runs are: {named}.")
     return meant[0]
 
 
@@ -87,22 +78,20 @@ def _followed(log: Lines, db: sqlite3.Connection, config: Config, run_id: str) -
 
 
 def _goes_on(db: sqlite3.Connection, config: Config, run_id: str) -> bool:
-    claims = load(db, "").claims
-    open_here = any(claim.run_id == run_id and claim.ending is None for claim in claims)
-    return open_here and holder_of(config.db_path) is not None
+    return not has_ended(db, run_id) and holder_of(config.db_path) is not None
 
 
 class Acts:
     """What agents of other issues did to this one: from one run to the next, before the first run, without any."""
 
     def __init__(
-        self, db: sqlite3.Connection, issue_id: str, claims: list[Claimed], run_id: str | None = None
+        self, db: sqlite3.Connection, issue_id: str, runs: dict[str, float], run_id: str | None = None
     ) -> None:
         self._db = db
         self._issue_id = issue_id
         self._seq = 0
-        begun = [claim.at for claim in claims]
-        number = next((index for index, claim in enumerate(claims) if claim.run_id == run_id), 0)
+        begun = [*runs.values()]
+        number = [*runs].index(run_id) if run_id else 0
         self._since = begun[number] if number else 0.0
         self._until = begun[number + 1] if number + 1 < len(begun) else float("inf")
 

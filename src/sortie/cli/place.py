@@ -16,6 +16,7 @@ from ..store.connect import connect_readonly
 from ..store.faults import explain
 from ..store.reading import find_issue
 from ..workflow.config import Config
+from .words import clean
 
 if TYPE_CHECKING:
     from ..workflow.load import Workflow
@@ -127,12 +128,16 @@ def load_config(workflow: Path) -> Config:
 
 @contextmanager
 def looking_at(config: Config) -> Iterator[sqlite3.Connection]:
-    """The store, read only."""
-    with closing(connect_readonly(config.db_path)) as db:
+    """The store, read only; what cannot be read of it is said."""
+    with closing(connect_readonly(config.db_path, complain)) as db:
         try:
             yield db
         except sqlite3.Error as error:
             raise explain(error, config.db_path) from error
+
+
+def complain(sentence: str) -> None:
+    click.echo(f"sortie: {clean(sentence)}", err=True)
 
 
 def require_issue(db: sqlite3.Connection, text: str) -> str:

@@ -16,12 +16,12 @@ from ..core.events import View
 from ..core.narrate import RULES
 from ..core.policy import Limits
 from ..core.redact import Redactor
-from ..store.load import Loaded, load
+from ..store.load import Loaded, look
 from ..store.lock import holder_of
 from ..store.reading import Totals, tool_calls, totals
 from ..workflow.config import Config
 from .exits import DONE
-from .place import json_option, load_config, looking_at, workflow_argument
+from .place import complain, json_option, load_config, looking_at, workflow_argument
 from .printing import Columns, print_json, print_sentence, print_table
 from .words import duration, short, stamp
 
@@ -44,7 +44,9 @@ def status_command(workflow: Path, as_json: bool) -> int:
     now = time.time()
     service = holder_of(config.db_path)
     with looking_at(config) as db:
-        loaded, spent, calls = load(db, day_of(now)), totals(db), tool_calls(db)
+        loaded, spent, calls = look(db, day_of(now)), totals(db), tool_calls(db)
+    for sentence in loaded.unreadable:
+        complain(sentence)
     report = {**_report(config, service, loaded, spent, now), "tool_calls": calls}
     if as_json:
         print_json(report)

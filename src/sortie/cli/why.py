@@ -17,12 +17,12 @@ from ..core.events import kind_of
 from ..core.narrate import narrate
 from ..core.redact import Redactor
 from ..errors import SortieError
-from ..store.load import load
+from ..store.load import look
 from ..store.lock import holder_of
 from ..store.reading import LoggedEvent, find_issue, last_events
 from ..workflow.config import Config
 from .exits import DONE, FAILED
-from .place import json_option, load_config, looking_at, workflow_option
+from .place import complain, json_option, load_config, looking_at, workflow_option
 from .printing import print_json
 from .situation import Situation, ask_tracker, situation_of
 from .words import clean, runnable, stamp
@@ -69,7 +69,10 @@ def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
         now = time.time()
         with looking_at(config) as db:
             if issue_id := find_issue(db, issue):
-                situation = situation_of(issue_id, load(db, day_of(now)), now, served=served)
+                known = look(db, day_of(now), issue_id)
+                for sentence in known.unreadable:
+                    complain(sentence)
+                situation = situation_of(issue_id, known, now, served=served)
                 return situation, last_events(db, issue_id=issue_id, limit=EVENTS_SHOWN)
     return anyio.run(ask_tracker, config, issue), []
 

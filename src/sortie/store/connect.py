@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..errors import StoreError, StoreTooNew
@@ -29,10 +31,24 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         raise
 
 
-def connect_readonly(path: Path) -> sqlite3.Connection:
-    """A connection for looking, also while an orchestrator writes and after one died; the caller closes it."""
-    connection = connect_existing(path, "ro")
+def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -> sqlite3.Connection:
+    """A connection for looking, also while an orchestrator writes and after one died; the caller closes it.
+
+    It works where nothing can be written, too; `warn` hears what cannot be read there.
+    """
+    try:
+        connection = connect_existing(path, "ro")
+    except StoreError as error:
+        if not _needs_to_write(error, path):
+            raise
+        # SQLite wants a file beside a database with a log; without one, it can read the database alone.
+        connection = connect_existing(path, "ro&immutable=1")
+        log = path.resolve().with_name(path.resolve().name + "-wal")
+        if log.exists() and log.stat().st_size:
+            warn(f"The last changes are missing: they are in {log}, and cannot be read on a read-only file system.")
     connection.execute("PRAGMA query_only = ON")
+    # Bytes that are no text must not hide the rest of their row.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
@@ -41,6 +57,7 @@ def connect_existing(path: Path, mode: str) -> sqlite3.Connection:
     path = path.resolve()
     if not path.exists():
         raise StoreError(f"There is no store at {path} yet.", fix="Start `sortie run` first.")
+    _require_regular(path)
     connection = _connect(path, mode)
     try:
         version = schema_version(connection, path)
@@ -106,9 +123,26 @@ def _ensure_private_file(path: Path) -> None:
         raise explain_system(error, path) from error
 
 
+def _require_regular(database: Path) -> None:
+    """SQLite opens whatever stands at these names, and waits for ever for the other end of a FIFO."""
+    for name in ("", "-journal", "-wal", "-shm"):
+        path = database.with_name(database.name + name)
+        if path.exists() and not path.is_file():
+            fix = "Move away what stands there; it is made anew." if name else ELSEWHERE
+            raise StoreError(f"{path} is not a regular file.", fix=fix)
+
+
+def _needs_to_write(error: StoreError, path: Path) -> bool:
+    code = getattr(error.__cause__, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return (
+        code & 0xFF == sqlite3.SQLITE_CANTOPEN
+        and os.access(path, os.R_OK)
+        and not os.access(path.resolve().parent, os.W_OK)
+    )
+
+
 def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise StoreError(f"{path} is not a regular file.", fix=ELSEWHERE)
+    _require_regular(path)
     # SQLite would open it for reading only, and fail at the first change.
     if not os.access(path, os.R_OK | os.W_OK):
         raise StoreError(

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.budget import Spent
@@ -91,37 +92,52 @@ class WorkspaceRow(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `day_spent` is that of the day asked for."""
+    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `day_spent` is that of the day asked for.
+
+    `unreadable` has a sentence for each row that could not be understood; it is left out, or what is bad in it.
+    """
 
     claims: list[ClaimRow]
     retries: list[RetryRow]
     parked: list[ParkedRow]
     pauses: list[PauseRow]
-    effects: list[EffectRow]
-    workspaces: list[WorkspaceRow]
-    commands: list[CommandRow]
+    effects: list[EffectRow] = []
+    workspaces: list[WorkspaceRow] = []
+    commands: list[CommandRow] = []
     issues: dict[str, ev.View]
     skips: dict[str, tuple[str, str]]
-    spent: dict[str, Spent]
+    spent: dict[str, Spent] = {}
     day: str
     day_spent: Spent
+    unreadable: list[str]
 
 
 def load(db: Connection, day: str) -> Loaded:
     with snapshot(db):
-        return Loaded(
-            claims=[_claim(row) for row in _select(db, ClaimRow, "claims", "claimed_at, run_id")],
-            retries=_rows(db, RetryRow, "retries", "due_at, issue_id"),
-            parked=_rows(db, ParkedRow, "parked", "since, issue_id"),
-            pauses=_rows(db, PauseRow, "pauses", "provider"),
+        now = look(db, day)
+        return replace(
+            now,
             effects=_rows(db, EffectRow, "effects", "planned_at, rowid"),
             workspaces=_rows(db, WorkspaceRow, "workspaces", "key"),
             commands=pending_commands(db),
-            issues=_issues(db),
-            skips=_skips(db),
             spent=_spent(db, "scope = 'issue'"),
+        )
+
+
+def look(db: Connection, day: str, issue_id: str | None = None) -> Loaded:
+    """What goes on now, for a person to see, of all issues or of one; what only a service needs is left out."""
+    unreadable: list[str] = []
+    with snapshot(db):
+        return Loaded(
+            claims=_claims(db, issue_id, unreadable),
+            retries=_rows(db, RetryRow, "retries", "due_at, issue_id", issue_id),
+            parked=_rows(db, ParkedRow, "parked", "since, issue_id", issue_id),
+            pauses=_rows(db, PauseRow, "pauses", "provider"),
+            issues=_issues(db, issue_id, unreadable),
+            skips=_skips(db, issue_id),
             day=day,
             day_spent=_spent(db, "scope = 'day' AND key = ?", day).get(day, Spent()),
+            unreadable=unreadable,
         )
 
 
@@ -138,31 +154,50 @@ def snapshot(db: Connection) -> Iterator[None]:
         db.execute("ROLLBACK")
 
 
-def _select(db: Connection, row: type[Struct], table: str, order: str) -> Iterator[tuple[Any, ...]]:
+def _select(db: Connection, columns: str, table: str, order: str, issue_id: str | None) -> list[tuple[Any, ...]]:
+    where, wanted = ("", ()) if issue_id is None else ("WHERE issue_id = ?", (issue_id,))
+    return db.execute(f"SELECT {columns} FROM {table} {where} ORDER BY {order}", wanted).fetchall()
+
+
+def _rows(db: Connection, row: type[Row], table: str, order: str, issue_id: str | None = None) -> list[Row]:
     columns = ", ".join(row.__struct_fields__)
-    yield from db.execute(f"SELECT {columns} FROM {table} ORDER BY {order}")
+    return [row(*values) for values in _select(db, columns, table, order, issue_id)]
 
 
-def _rows(db: Connection, row: type[Row], table: str, order: str) -> list[Row]:
-    return [row(*values) for values in _select(db, row, table, order)]
+def _claims(db: Connection, issue_id: str | None, unreadable: list[str]) -> list[ClaimRow]:
+    rows = _rows(db, ClaimRow, "claims", "claimed_at, run_id", issue_id)
+    return [
+        replace(
+            row,
+            turn_done=bool(row.turn_done),
+            ending=_decoded(row.ending, ev.RunEnded, f"how run {row.run_id} of {row.identifier} ended", unreadable),
+        )
+        for row in rows
+    ]
 
 
-def _claim(values: tuple[Any, ...]) -> ClaimRow:
-    fields = dict(zip(ClaimRow.__struct_fields__, values, strict=True))
-    fields["turn_done"] = bool(fields["turn_done"])
-    if fields["ending"] is not None:
-        fields["ending"] = msgspec.json.decode(fields["ending"], type=ev.RunEnded)
-    return ClaimRow(**fields)
+def _issues(db: Connection, issue_id: str | None, unreadable: list[str]) -> dict[str, ev.View]:
+    rows = _select(db, "issue_id, identifier, data", "issues", "rowid", issue_id)
+    views = {
+        found: _decoded(data, ev.View, f"what the tracker showed of {identifier}", unreadable)
+        for found, identifier, data in rows
+    }
+    return {found: view for found, view in views.items() if view}
 
 
-def _issues(db: Connection) -> dict[str, ev.View]:
-    rows = db.execute("SELECT issue_id, data FROM issues ORDER BY rowid")
-    return {issue_id: msgspec.json.decode(data, type=ev.View) for issue_id, data in rows}
+def _decoded(data: Any, kind: type[Row], what: str, unreadable: list[str]) -> Row | None:
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        unreadable.append(f"The store cannot tell {what} ({error}).")
+        return None
 
 
-def _skips(db: Connection) -> dict[str, tuple[str, str]]:
-    rows = db.execute("SELECT issue_id, skip_rule, skip_detail FROM issues WHERE skip_rule <> '' ORDER BY rowid")
-    return {issue_id: (rule, detail) for issue_id, rule, detail in rows}
+def _skips(db: Connection, issue_id: str | None) -> dict[str, tuple[str, str]]:
+    rows = _select(db, "issue_id, skip_rule, skip_detail", "issues", "rowid", issue_id)
+    return {found: (rule, detail) for found, rule, detail in rows if rule}
 
 
 def _spent(db: Connection, where: str, *parameters: str) -> dict[str, Spent]:

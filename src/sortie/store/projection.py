@@ -155,7 +155,7 @@ def _effect_planned(db: Connection, event: ev.EffectPlanned) -> None:
 def _run_ended(db: Connection, event: ev.RunEnded) -> None:
     """The first verdict stands, in the history and in the claim; a repeated one changes neither."""
     usage = event.usage
-    db.execute(
+    entered = db.execute(
         """INSERT INTO run_history (
                run_id, issue_id, identifier, attempt, agent_adapter, workspace, started_at, completed_at,
                status, error, turns, soft_stop, reason, session_id,
@@ -182,9 +182,27 @@ def _run_ended(db: Connection, event: ev.RunEnded) -> None:
             event.run_id,
         ),
     )
+    if entered.rowcount:
+        _add_to_totals(db, event.run_id)
     db.execute(
         "UPDATE claims SET ending = coalesce(ending, ?) WHERE run_id = ?",
         (ev.encode(event).decode(), event.run_id),
+    )
+
+
+def _add_to_totals(db: Connection, run_id: str) -> None:
+    db.execute(
+        """INSERT INTO run_totals
+           SELECT status, 1, turns, (julianday(completed_at) - julianday(started_at)) * 86400.0,
+               input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd
+           FROM run_history WHERE run_id = ?
+           ON CONFLICT (status) DO UPDATE SET
+               runs = runs + 1, turns = turns + excluded.turns, seconds = seconds + excluded.seconds,
+               input_tokens = input_tokens + excluded.input_tokens,
+               output_tokens = output_tokens + excluded.output_tokens,
+               cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+               total_tokens = total_tokens + excluded.total_tokens, cost_usd = cost_usd + excluded.cost_usd""",
+        (run_id,),
     )
 
 

@@ -5,13 +5,16 @@ Every function takes a connection from `connect_readonly` or the one `Store.read
 
 from __future__ import annotations
 
+from datetime import datetime
 from sqlite3 import Connection
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from ..core import events as ev
 
+_UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 _LIVE_FIRST = ("issues", "claims", "retries", "parked", "run_history")
 
 
@@ -44,6 +47,8 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
 
 
 class LoggedEvent(Struct, frozen=True):
+    """Where an entry cannot be understood, `event` is a note that says so."""
+
     seq: int
     event: ev.AnyEvent
 
@@ -90,6 +95,17 @@ def last_session(db: Connection, issue_id: str) -> LastSession | None:
         (issue_id,),
     ).fetchone()
     return LastSession(*row) if row else None
+
+
+def runs_of(db: Connection, issue_id: str) -> dict[str, float]:
+    """When each run of an issue began, the oldest first."""
+    rows = db.execute("SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq", (issue_id,))
+    return {run_id: at for run_id, at in rows}
+
+
+def has_ended(db: Connection, run_id: str) -> bool:
+    """Whether the run has a verdict, or is not known at all."""
+    return not db.execute("SELECT 1 FROM claims WHERE run_id = ? AND ending IS NULL", (run_id,)).fetchone()
 
 
 def events(
@@ -140,10 +156,9 @@ def find_issue(db: Connection, text: str) -> str | None:
 
 def totals(db: Connection) -> Totals:
     rows = db.execute(
-        """SELECT status, count(*), sum(turns),
-                  sum((julianday(completed_at) - julianday(started_at)) * 86400.0), sum(cost_usd),
-                  sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(total_tokens)
-           FROM run_history GROUP BY status ORDER BY status"""
+        """SELECT status, runs, turns, seconds, cost_usd,
+                  input_tokens, output_tokens, cache_read_tokens, total_tokens
+           FROM run_totals ORDER BY status"""
     ).fetchall()
     return Totals(
         runs={row[0]: row[1] for row in rows},
@@ -163,6 +178,11 @@ def tool_calls(db: Connection) -> dict[str, dict[str, int]]:
 
 
 def _history_row(fields: dict[str, Any]) -> HistoryRow:
+    try:
+        datetime.fromisoformat(fields["started_at"]), datetime.fromisoformat(fields["completed_at"])
+    except ValueError:
+        fields["started_at"] = fields["completed_at"] = _UNKNOWN_TIME
+        fields["error"] = f"{fields['error'] or ''} (the times of this run cannot be read)".strip()
     tokens = Tokens(*(fields.pop(f"{name}_tokens") for name in Tokens.__struct_fields__))
     return HistoryRow(**fields, tokens=tokens)
 
@@ -176,7 +196,19 @@ def _select_events(
     if run_id is not None:
         wanted["run_id = ?"] = run_id
     rows = db.execute(
-        f"SELECT seq, data FROM events WHERE {' AND '.join(wanted)} ORDER BY seq {order} LIMIT ?",
+        f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
+            FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {order} LIMIT ?""",
         (*wanted.values(), limit),
     )
-    return [LoggedEvent(seq, ev.decode(data)) for seq, data in rows]
+    return [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
+
+
+def _event(seq: int, data: str, at: float, kind: str, issue_id: str, run_id: str) -> ev.AnyEvent:
+    """One bad entry, or one of a later version, must not hide all others."""
+    try:
+        return ev.decode(data)
+    except msgspec.MsgspecError as error:
+        message = f"an entry of the log cannot be read: number {seq}, of kind {kind}"
+        return ev.Noted(
+            at=at, issue_id=issue_id, run_id=run_id, level="warning", message=message, detail=str(error)
+        )

@@ -182,4 +182,29 @@ _ACTED_ON = """
 CREATE INDEX events_of_acted_on ON events (json_extract(data, '$.identifier')) WHERE kind = 'acted';
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON)
+_LOOKING_UP = """
+-- What a person types is looked for by its identifier.
+CREATE INDEX issues_by_identifier ON issues (identifier);
+CREATE INDEX claims_by_identifier ON claims (identifier);
+CREATE INDEX retries_by_identifier ON retries (identifier);
+CREATE INDEX parked_by_identifier ON parked (identifier);
+
+-- All finished runs together, so that `sortie status` need not read every one of them.
+CREATE TABLE run_totals (
+    status TEXT PRIMARY KEY,
+    runs INTEGER NOT NULL,
+    turns INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    total_tokens INTEGER NOT NULL,
+    cost_usd REAL NOT NULL
+) STRICT;
+INSERT INTO run_totals
+SELECT status, count(*), sum(turns), total((julianday(completed_at) - julianday(started_at)) * 86400.0),
+       sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(total_tokens), sum(cost_usd)
+FROM run_history GROUP BY status;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON, _LOOKING_UP)

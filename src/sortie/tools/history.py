@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 MOST = 10
@@ -41,6 +42,10 @@ def run_history(path: str, issue_id: str) -> dict[str, Any]:
 
 
 def _connect(path: str) -> sqlite3.Connection:
+    # SQLite opens whatever stands at these names, and waits for ever for the other end of a FIFO.
+    for place in (Path(path), *(Path(path + part) for part in ("-journal", "-wal", "-shm"))):
+        if place.exists() and not place.is_file():
+            raise sqlite3.OperationalError(f"{place} is not a regular file")
     # Only these three mean something else in SQLite's form of a file URI.
     name = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return sqlite3.connect(f"file:{name}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
