@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from .processes import is_alive
 from .project import Project, merged
 from .shell import BLOCKED, says
 
@@ -44,6 +46,13 @@ def test_a_second_workflow_on_the_same_root_is_refused_with_the_holder(project, 
     assert f"store {project.db_path}" in refused.stderr
     assert "workspace.root of its own" in refused.stderr
     assert not (project.root / "second" / ".sortie.db").exists(), "nothing was begun"
+    (finding,) = [
+        check
+        for check in json.loads(project.sortie("doctor", second, "--json").stdout)["checks"]
+        if check["name"] == "workspaces"
+    ]
+    assert finding["verdict"] == "FAIL"
+    assert f"pid {working.pid}" in finding["detail"]
     assert project.diary() == ["working"]
 
 
@@ -58,6 +67,23 @@ def test_a_second_service_after_the_database_was_deleted_is_refused(project, wor
     assert not project.db_path.exists()
     working.signal(signal.SIGCONT)
     assert working.wait() == 1
+
+
+def test_agents_of_a_service_that_died_with_its_store_are_ended_before_their_issue_runs_again(project):
+    """The new store knows nothing of them, but they work in the workspaces that the new service owns."""
+    project.add("1", "echo $$ > ../pid; " + WAITS)
+    service = project.start()
+    service.until(lambda: "working" in project.diary())
+    service.kill()
+    orphan = int((project.workspaces / "pid").read_text())
+    assert is_alive(orphan)
+    delete_everything(project.db_path)
+    (project.root / "agents" / "1.sh").write_text(
+        f"grep -q 'State:.[RSDT]' /proc/{orphan}/status && {says('both')}; {BLOCKED}"
+    )
+    assert project.run() == 3
+    assert project.diary() == ["working"]
+    assert not is_alive(orphan)
 
 
 def test_a_second_service_on_the_same_store_is_not_told_to_use_another(project, working):

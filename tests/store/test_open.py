@@ -15,10 +15,10 @@ from sortie.store import Store
 from sortie.store.commands import add_commands
 from sortie.store.connect import connect_readonly, connect_writer
 from sortie.store.lock import holder_of
-from sortie.store.reading import events
+from sortie.store.reading import events, totals
 from sortie.store.schema import APPLICATION_ID, MIGRATIONS
 
-from .sample import messages, noted
+from .sample import claimed, ended, messages, noted
 
 
 async def refused(path: Path) -> str:
@@ -77,6 +77,34 @@ async def test_a_store_keeps_its_identity_and_its_contents(path, tmp_path):
     async with Store.open(tmp_path / "other.db", holder={}) as other:
         assert other.store_id != first
     assert len(first) == 32
+
+
+async def test_a_store_of_every_earlier_version_is_brought_up_to_date(tmp_path):
+    """With what it holds: the totals of the runs that ended before are there."""
+    for version in range(1, len(MIGRATIONS)):
+        path = tmp_path / f"{version}.db"
+        with closing(sqlite3.connect(path)) as db:
+            steps = "".join(
+                f"{step} INSERT INTO schema_migrations VALUES ({number}, 'then');"
+                for number, step in enumerate(MIGRATIONS[:version], 1)
+            )
+            db.executescript(f"PRAGMA application_id = {APPLICATION_ID}; {steps}")
+            for number, status in enumerate(("failed", "failed", "succeeded")):
+                db.execute(
+                    """INSERT INTO run_history VALUES
+                       (NULL, ?, '1', 'T-1', 1, 'command', '/w', '2026-03-30T10:00:00Z', '2026-03-30T10:00:05Z',
+                        ?, NULL, 2, '', '', '', 1, 2, 3, 6, 0.5)""",
+                    (f"r{number}", status),
+                )
+            db.commit()
+        with pytest.raises(StoreError, match="not up to date"):
+            connect_readonly(path)
+        async with Store.open(path, holder={}) as store:
+            before = await store.read(totals)
+            assert before.runs == {"failed": 2, "succeeded": 1}
+            assert (before.turns, before.seconds, before.tokens.total, before.cost_usd) == (6, 15.0, 18, 1.5)
+            await store.append(claimed("2", "new"), ended("2", "new"), ended("2", "new"))
+            assert (await store.read(totals)).runs == {"failed": 2, "succeeded": 2}
 
 
 async def test_names_with_special_characters_are_names(tmp_path):
@@ -156,6 +184,26 @@ async def test_what_is_not_a_regular_file_is_refused_and_left_alone(path, make):
     before = path.stat().st_mode
     assert "is not a regular file" in await refused(path)
     assert path.stat().st_mode == before
+
+
+@pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal"])
+async def test_whoever_opens_a_store_waits_for_no_fifo(path, part):
+    """SQLite would: before it is asked, everything it is going to open is a regular file, or not there."""
+    path.touch()
+    place = path.with_name(path.name + part)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    sentence = f"{place} is not a regular file"
+    for open_it in (connect_readonly, connect_writer, lambda path: add_command(path, "stop", "1")):
+        with pytest.raises(StoreError, match=sentence) as caught:
+            open_it(path)
+        assert caught.value.fix
+
+
+def test_a_device_is_not_opened(path):
+    path.symlink_to("/dev/zero")
+    with pytest.raises(StoreError, match="is not a regular file"):
+        connect_readonly(path)
 
 
 async def test_a_missing_directory_is_named(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from sortie.core.model import Usage
 from sortie.store.load import load
 from sortie.store.migrate import migrate
 from sortie.store.projection import record
-from sortie.store.reading import events, history
+from sortie.store.reading import events, history, totals
 
 from .sample import PARK, RETRY
 
@@ -156,3 +157,5 @@ def test_tables_are_the_fold_of_the_events_and_can_be_rebuilt_from_them(steps):
             record(rebuilt, logged.event)
         assert load(rebuilt, "2026-03-30") == now
         assert history(rebuilt) == history(database)
+        assert totals(rebuilt) == totals(database)
+        assert totals(database).runs == dict(sorted(Counter(plain.finished.values()).items()))

@@ -18,9 +18,9 @@ from ..engine.adapters import build_tracker
 from ..engine.probe import examine_agent
 from ..engine.reload import check_workflow, load_workflow
 from ..engine.remarks import remarks_on, unnamed_states
-from ..errors import SortieError, StoreError
+from ..errors import SortieError, StoreError, WorkspaceError
 from ..store.connect import connect_readonly
-from ..store.lock import holder_of
+from ..store.lock import holder_of, root_holder_of, root_refusal
 from ..workflow.config import Config
 from ..workflow.load import Workflow
 
@@ -47,7 +47,7 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
         *anyio.run(tracker, config),
         *anyio.run(agent, loaded, probe),
         store(config),
-        writable("workspaces", config.workspace.root, "workspace.root"),
+        workspaces(config),
         disk(config),
         open_files(config),
     ]
@@ -122,6 +122,17 @@ def store(config: Config) -> Finding:
             return Finding("PASS", "store", f"{path} can be read; no service runs")
     except StoreError as error:
         return Finding("FAIL", "store", error.message, error.fix)
+
+
+def workspaces(config: Config) -> Finding:
+    root = config.workspace.root
+    try:
+        holder = root_holder_of(root)
+        if holder is not None and holder.get("store") != str(config.db_path.resolve()):
+            raise root_refusal(root, holder)
+    except WorkspaceError as error:
+        return Finding("FAIL", "workspaces", error.message, error.fix)
+    return writable("workspaces", root, "workspace.root")
 
 
 def writable(name: str, directory: Path, key: str) -> Finding:

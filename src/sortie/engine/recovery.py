@@ -52,7 +52,8 @@ async def _end_orphans(services: Services, loaded: Loaded) -> None:
         if claim.pid is not None and claim.start_ticks is not None and claim.boot_id is not None
     ]
     by_run = {claim.run_id: claim for claim in loaded.claims}
-    for orphan in await end_orphans(services.ledger.store.store_id, known):
+    root = services.workflow.config.workspace.root.resolve()
+    for orphan in await end_orphans(services.ledger.store.store_id, known, root=root):
         claim = by_run.get(orphan.run_id)
         services.ledger.post(
             ev.Noted(

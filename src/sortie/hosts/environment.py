@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..core.model import Issue
-from ..process.identity import RUN_MARK, STORE_MARK
+from ..process.identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK
 
 PASSED_ON = (
     "PATH",
@@ -46,6 +46,6 @@ def run_environment(
         RUN_MARK: run_id,
         "SORTIE_ISSUE_ID": issue.id,
         "SORTIE_ISSUE_IDENTIFIER": issue.identifier,
-        "SORTIE_WORKSPACE": str(workspace),
+        WORKSPACE_MARK: str(workspace),
         "SORTIE_ATTEMPT": str(attempt),
     }

@@ -10,6 +10,7 @@ from msgspec import Struct
 # In the environment of everything we start, and inherited by everything that starts in turn.
 STORE_MARK = "SORTIE_STORE_ID"
 RUN_MARK = "SORTIE_RUN_ID"
+WORKSPACE_MARK = "SORTIE_WORKSPACE"
 
 _START_TICKS = 19
 

@@ -9,12 +9,13 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import ExitStack
+from pathlib import Path
 
 import anyio
 from msgspec import Struct
 
 from .census import census
-from .identity import RUN_MARK, STORE_MARK, Identity, boot_id, start_ticks
+from .identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK, Identity, boot_id, start_ticks
 from .tree import Kin, Process, Table, mark_of
 
 _FORCE_FOR = 5.0
@@ -28,18 +29,21 @@ class Ended(Struct, frozen=True):
     run_id: str
 
 
-async def end_orphans(store_id: str, known: Collection[Identity], grace: float = 2.0) -> list[Ended]:
+async def end_orphans(
+    store_id: str, known: Collection[Identity], grace: float = 2.0, root: Path | None = None
+) -> list[Ended]:
     """End what an earlier orchestrator of this store left behind.
 
-    Orphans are found by the store's mark in their environment and by the recorded identities in `known`.
-    A number that now belongs to somebody else is left alone, and so are we and our ancestors.
+    Orphans are found by the store's mark in their environment and by the recorded identities in `known`. Whoever
+    holds the `root` of workspaces names it: what works there for another store, one that was deleted, is an orphan
+    too. A number that now belongs to somebody else is left alone, and so are we and our ancestors.
     """
     kin = Kin()
     ended: dict[int, Ended] = {}
 
     async def living() -> list[Process]:
         table = _without_our_line(await census())
-        found = kin.living(table, _orphans(table, store_id, known))
+        found = kin.living(table, _orphans(table, store_id, known, root))
         for process in found:
             if process.pid not in ended:
                 ended[process.pid] = Ended(process.pid, mark_of(process.pid, RUN_MARK))
@@ -99,11 +103,16 @@ def _send(handle: int, number: signal.Signals) -> None:
         pass  # it changed its user; the caller hears of it as a survivor
 
 
-def _orphans(table: Table, store_id: str, known: Collection[Identity]) -> list[Process]:
+def _orphans(table: Table, store_id: str, known: Collection[Identity], root: Path | None) -> list[Process]:
     recorded = {(i.pid, i.start_ticks) for i in known if i.boot_id == boot_id()}
-    return [
-        p for p in table.values() if (p.pid, p.start_ticks) in recorded or mark_of(p.pid, STORE_MARK) == store_id
-    ]
+    return [p for p in table.values() if (p.pid, p.start_ticks) in recorded or _is_marked(p.pid, store_id, root)]
+
+
+def _is_marked(pid: int, store_id: str, root: Path | None) -> bool:
+    mark = mark_of(pid, STORE_MARK)
+    if not mark or mark == store_id:
+        return bool(mark)
+    return root is not None and Path(mark_of(pid, WORKSPACE_MARK)).parent == root
 
 
 def _without_our_line(table: Table) -> Table:
