@@ -30,7 +30,7 @@ def test_each_identifier_has_a_workspace_and_a_status_file_of_its_own(project):
         project.add(str(number), BLOCKED, identifier=name)
     project.run()
     assert [project.only_run(str(number)).soft_stop for number in range(len(names))] == ["blocked"] * len(names)
-    workspaces = [path for path in project.workspaces.iterdir() if path.name != ".incomplete"]
+    workspaces = [path for path in project.workspaces.iterdir() if path.name not in (".incomplete", ".sortie.lock")]
     assert len(workspaces) == len(names)
     for workspace in workspaces:
         assert re.fullmatch(r"[A-Za-z0-9._-]+", workspace.name)
