@@ -99,7 +99,9 @@ def last_session(db: Connection, issue_id: str) -> LastSession | None:
 
 def runs_of(db: Connection, issue_id: str) -> dict[str, float]:
     """When each run of an issue began, the oldest first."""
-    rows = db.execute("SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq", (issue_id,))
+    rows = db.execute(
+        "SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq", (issue_id,)
+    )
     return {run_id: at for run_id, at in rows}
 
 
