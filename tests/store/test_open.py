@@ -194,7 +194,7 @@ async def test_whoever_opens_a_store_waits_for_no_fifo(path, part):
     place.unlink(missing_ok=True)
     os.mkfifo(place)
     sentence = f"{place} is not a regular file"
-    for open_it in (connect_readonly, connect_writer, lambda path: add_command(path, "stop", "1")):
+    for open_it in (connect_readonly, connect_writer, lambda path: add_commands(path, "stop", ["1"])):
         with pytest.raises(StoreError, match=sentence) as caught:
             open_it(path)
         assert caught.value.fix

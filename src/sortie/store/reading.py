@@ -102,7 +102,7 @@ def runs_of(db: Connection, issue_id: str) -> dict[str, float]:
     rows = db.execute(
         "SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq", (issue_id,)
     )
-    return {run_id: at for run_id, at in rows}
+    return dict(rows)
 
 
 def has_ended(db: Connection, run_id: str) -> bool:
@@ -132,10 +132,11 @@ def last_events(
 def acts_on(db: Connection, issue_id: str, after_seq: int = 0) -> list[LoggedEvent]:
     """What agents of other issues did to this one, oldest first."""
     rows = db.execute(
-        "SELECT seq, data FROM events WHERE issue_id = ? AND seq > ? AND kind = 'acted' ORDER BY seq",
+        """SELECT seq, data, at, kind, issue_id, coalesce(run_id, '') FROM events
+           WHERE issue_id = ? AND seq > ? AND kind = 'acted' ORDER BY seq""",
         (issue_id, after_seq),
     )
-    return [LoggedEvent(seq, ev.decode(data)) for seq, data in rows]
+    return [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
 
 
 def find_issue(db: Connection, text: str) -> str | None:
