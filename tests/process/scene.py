@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,11 @@ def is_running(identity: Identity | None) -> bool:
 def is_in_table(identity: Identity) -> bool:
     process = look_up(identity.pid)
     return process is not None and process.start_ticks == identity.start_ticks
+
+
+def ticks_now() -> int:
+    """The time in the unit and from the origin of the start times of processes."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def open_descriptors() -> set[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sortie.process.child import Child, reap_adopted
+from sortie.process.child import Child
+from sortie.process.orphans import household
 
 from .scene import WAIT_FOR_DAEMON, all_lines, daemon, daemon_of, is_in_table, is_running, until
 
@@ -112,6 +113,6 @@ async def test_adopted_zombies_can_be_reaped_while_the_program_runs(launch, work
     child = await launch("setsid sh -c 'sh -c \"echo \\$\\$ > daemon.pid; exec sleep 0.05\" & exit 0'; sleep 600")
     left = await until(lambda: daemon_of(workspace))
     await until(lambda: not is_running(left))
-    reap_adopted()
+    await household.look()
     assert not is_in_table(left)
     assert is_running(child.identity)

@@ -7,15 +7,16 @@ import textwrap
 import msgspec
 import pytest
 
-from sortie.process.child import reap_adopted
+from sortie.process.brand import brand, branding
 from sortie.process.identity import RUN_MARK, STORE_MARK, identify
+from sortie.process.orphans import household
 from sortie.process.sweep import Ended, end_orphans
 
 from .scene import daemon, daemon_of, is_running, until
 
 
 @pytest.fixture
-def start_process():
+async def start_process():
     """Real processes in sessions of their own, ended after the test."""
     started = []
 
@@ -29,7 +30,7 @@ def start_process():
     for process in started:
         process.kill()
         process.wait()
-    reap_adopted()
+    await household.look()
 
 
 ORCHESTRATOR = textwrap.dedent("""
@@ -64,6 +65,18 @@ async def test_a_recorded_process_is_ended_with_its_session_though_it_has_no_mar
     assert Ended(known.pid, "") in ended
     assert not is_running(known)
     assert not is_running(left)
+
+
+async def test_an_orphan_is_found_by_its_brand_though_it_has_no_mark(start_process, tmp_path):
+    """Nothing outlives us: neither environment, session nor directory tell whose it is."""
+    store_id = f"store-{tmp_path.name}-{os.getpid()}"
+    with branding(brand(store_id, "run-1")):
+        orphan = start_process("cd /; exec env -i sleep 600")
+    with branding(brand("another-store", "run-1")):
+        stranger = start_process("exec sleep 600")
+    assert [one.pid for one in await end_orphans(store_id, known=[], grace=10)] == [orphan.pid]
+    assert not is_running(orphan)
+    assert is_running(stranger)
 
 
 @pytest.mark.parametrize("change", [{"start_ticks": 1}, {"boot_id": "another-boot"}])

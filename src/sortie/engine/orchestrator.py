@@ -20,7 +20,6 @@ from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..hosts.local import LocalHost
 from ..hosts.port import Host
-from ..process.child import reap_adopted
 from ..process.sweep import end_orphans
 from ..store import Store
 from ..store.load import Loaded
@@ -33,6 +32,7 @@ from .glance import Glance, Summary, glance, summarise
 from .ledger import Ledger, Listener
 from .memory import world_of
 from .operating import obey_commands, pending
+from .orphans import tend_orphans
 from .readiness import Readiness, is_certain
 from .recovery import recover
 from .reload import WorkflowKeeper
@@ -41,7 +41,6 @@ from .services import Services
 from .tick import Ticker
 
 WATCH_EVERY = 0.25
-REAP_EVERY = 5.0
 TRIES_BEFORE_GIVING_UP = 3
 
 
@@ -125,7 +124,7 @@ class Orchestrator:
             await recover(services, loaded)
             background.start_soon(cleanup.run_forever)
             background.start_soon(self._watch, services)
-            background.start_soon(_reap)
+            background.start_soon(tend_orphans, services)
             async with anyio.create_task_group() as runs:
                 self._ticker = Ticker(services, lambda run: runs.start_soon(self._follow, run))
                 await self._tick_until_done(services, self._ticker, cleanup, until_idle=until_idle)
@@ -214,10 +213,3 @@ class Orchestrator:
             message = f"{store.loss}: nothing more starts, the agents are being ended"
             services.ledger.post(ev.Noted(at=self._clock.now(), level="error", message=message))
             self.drain()
-
-
-async def _reap() -> None:
-    """What agents at work leave to us as zombies goes while they are at work, too."""
-    while True:
-        await anyio.sleep(REAP_EVERY)
-        reap_adopted()

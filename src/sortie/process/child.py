@@ -17,13 +17,15 @@ import anyio
 from anyio.lowlevel import RunVar
 from msgspec import Struct
 
+from .brand import brand
 from .census import census
-from .identity import Identity
+from .identity import STORE_MARK, Identity
 from .lines import LINE_LIMIT
+from .orphans import Origin, household
 from .pipes import Input, Output
 from .spawn import Spawned, spawn
 from .sweep import end_all
-from .tree import Kin, Process, adopted, belongs_to, reap, snapshot
+from .tree import Kin, Process
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,6 @@ log = logging.getLogger(__name__)
 _LEFTOVER_GRACE = 0.5
 _EXIT_NOTICE = 1.0
 
-_started: set[int] = set()
 _one_at_a_time: RunVar[anyio.Lock] = RunVar("sortie_one_spawn_at_a_time")
 
 
@@ -54,33 +55,34 @@ async def start(
 ) -> Child:
     """Start a program in the open directory `cwd_fd` with exactly this environment, and PWD.
 
-    `run_id` and the directory are how descendants that detached themselves are recognised. Whoever starts a
-    child calls its `end`, also when it ended by itself.
+    `run_id`, the store's mark and the directory are how descendants that detached themselves are recognised.
+    Whoever starts a child calls its `end`, also when it ended by itself.
     """
     if (lock := _one_at_a_time.get(None)) is None:
         lock = anyio.Lock()
         _one_at_a_time.set(lock)
     directory = Path(f"/proc/self/fd/{cwd_fd}").readlink()
+    number = brand(env.get(STORE_MARK, ""), run_id)
     # A spawn holds the loop for about a millisecond; the lock gives others a turn between two of them.
     async with lock:
-        spawned = spawn(argv, cwd_fd=cwd_fd, env={**env, "PWD": str(workspace)}, separate_stderr=separate_stderr)
-        return Child(spawned, run_id, directory)
-
-
-def reap_adopted() -> None:
-    """Remove the zombies that agents at work have left to us. Each `end` does this too."""
-    reap(adopted(snapshot(), _started))
+        spawned = spawn(
+            argv,
+            cwd_fd=cwd_fd,
+            env={**env, "PWD": str(workspace)},
+            separate_stderr=separate_stderr,
+            brand=number if household.is_sole_parent else None,
+        )
+        return Child(spawned, Origin(spawned.identity, run_id, number, directory))
 
 
 class Child:
     """A process that `start` started, with everything that it starts in turn."""
 
-    def __init__(self, spawned: Spawned, run_id: str, directory: Path) -> None:
-        _started.add(spawned.identity.pid)
+    def __init__(self, spawned: Spawned, origin: Origin) -> None:
+        household.add(origin)
         self.identity: Identity = spawned.identity
         self._popen = spawned.popen
-        self._run_id = run_id
-        self._directory = directory
+        self._origin = origin
         self._stdin = Input(spawned.stdin)
         self._stdout = Output(spawned.stdout)
         self._stderr = None if spawned.stderr is None else Output(spawned.stderr)
@@ -131,6 +133,7 @@ class Child:
         """
         async with self._ending:
             if not self._closed:
+                self._origin.ending = True
                 self._notice_exit()
                 if not self._exited.is_set():
                     self._ended_by_us = True
@@ -145,11 +148,7 @@ class Child:
 
     async def _living(self) -> list[Process]:
         table = await census()
-        orphans = adopted(table, _started)
-        ours = [p for p in orphans if not p.ended and belongs_to(p, self._run_id, self._directory)]
-        living = self._kin.living(table, [table[self.pid], *ours])
-        reap(orphans)
-        return living
+        return self._kin.living(table, [table[self.pid], *household.left_to(self._origin, table)])
 
     def _notice_exit(self) -> None:
         """Learn how it ended, if it has, and leave it unreaped."""
@@ -175,7 +174,7 @@ class Child:
             pipe.close()
         self._exited.set()
         if self._popen.poll() is not None:
-            _started.discard(self.pid)
+            household.forget(self._origin)
 
     def _pipes(self) -> list[Input | Output]:
         pipes = (self._stdin, self._stdout, self._stderr)

@@ -6,12 +6,13 @@ import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from msgspec import Struct
 
 from ..errors import AgentError, SortieError, WorkspaceError
+from .brand import branding
 from .identity import Identity, identify
 
 _NOT_EXECUTABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EISDIR})
@@ -28,7 +29,9 @@ class Spawned(Struct, frozen=True):
     stderr: int | None
 
 
-def spawn(argv: Sequence[str], *, cwd_fd: int, env: Mapping[str, str], separate_stderr: bool) -> Spawned:
+def spawn(
+    argv: Sequence[str], *, cwd_fd: int, env: Mapping[str, str], separate_stderr: bool, brand: int | None = None
+) -> Spawned:
     """Start `argv` in the directory that is open as `cwd_fd`, whatever its name means by now."""
     if os.fstat(cwd_fd).st_nlink == 0:
         raise WorkspaceError("The workspace was removed before the program could start in it.")
@@ -39,9 +42,10 @@ def spawn(argv: Sequence[str], *, cwd_fd: int, env: Mapping[str, str], separate_
             our_stdout, stdout = _pipe(ours, theirs)
             our_stderr, stderr = _pipe(ours, theirs) if separate_stderr else (None, subprocess.STDOUT)
             # The child resolves `cwd` through its own copy of the descriptor, before it closes that.
-            popen = subprocess.Popen(
-                argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
-            )
+            with nullcontext() if brand is None else branding(brand):
+                popen = subprocess.Popen(
+                    argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+                )
         except (OSError, ValueError) as error:
             raise _explain(error, argv[0], cwd) from error
         try:

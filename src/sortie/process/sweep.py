@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
+from .brand import brand_of, is_of_store
 from .census import census
 from .identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK, Identity, boot_id, start_ticks
 from .tree import Kin, Process, Table, mark_of
@@ -34,9 +35,10 @@ async def end_orphans(
 ) -> list[Ended]:
     """End what an earlier orchestrator of this store left behind.
 
-    Orphans are found by the store's mark in their environment and by the recorded identities in `known`. Whoever
-    holds the `root` of workspaces names it: what works there for another store, one that was deleted, is an orphan
-    too. A number that now belongs to somebody else is left alone, and so are we and our ancestors.
+    Orphans are found by the store's mark in their environment, by its brand, and by the recorded identities in
+    `known`. Whoever holds the `root` of workspaces names it: what works there for another store, one that was
+    deleted, is an orphan too. A number that now belongs to somebody else is left alone, and so are we and our
+    ancestors.
     """
     kin = Kin()
     ended: dict[int, Ended] = {}
@@ -105,7 +107,13 @@ def _send(handle: int, number: signal.Signals) -> None:
 
 def _orphans(table: Table, store_id: str, known: Collection[Identity], root: Path | None) -> list[Process]:
     recorded = {(i.pid, i.start_ticks) for i in known if i.boot_id == boot_id()}
-    return [p for p in table.values() if (p.pid, p.start_ticks) in recorded or _is_marked(p.pid, store_id, root)]
+    return [
+        p
+        for p in table.values()
+        if (p.pid, p.start_ticks) in recorded
+        or _is_marked(p.pid, store_id, root)
+        or is_of_store(brand_of(p.pid), store_id)
+    ]
 
 
 def _is_marked(pid: int, store_id: str, root: Path | None) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from .brand import brand_of
 from .identity import RUN_MARK, stat_fields
 
 
@@ -101,11 +102,12 @@ def adopted(table: Table, started: Collection[int]) -> list[Process]:
     return [p for p in table.values() if p.ppid == me and p.sid != session and p.pid not in started]
 
 
-def belongs_to(process: Process, run_id: str, workspace: Path) -> bool:
-    """Whether an adopted process comes from this run: by the mark it carries or, without one, by its directory."""
-    owner = mark_of(process.pid, RUN_MARK)
-    if owner:
+def belongs_to(process: Process, run_id: str, brand: int, workspace: Path) -> bool:
+    """Whether an adopted process comes from this run: by its mark, else its brand, else its directory."""
+    if owner := mark_of(process.pid, RUN_MARK):
         return owner == run_id
+    if branded := brand_of(process.pid):
+        return branded == brand
     try:
         directory = Path(f"/proc/{process.pid}/cwd").readlink()
     except OSError:

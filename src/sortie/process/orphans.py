@@ -1,0 +1,149 @@
+"""Whose the orphans are that we have adopted, and the end of those that no running program can own.
+
+As a subreaper we become the parent of what programs leave behind. An orphan is known by the mark in its
+environment, by its brand or by its directory. One that has shaken off all of them can only come from a program that
+was there before it was born: while such a program runs the orphan is in doubt, with the last of them it goes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from .census import census
+from .identity import Identity
+from .sweep import end_all
+from .tree import Kin, Process, Table, adopted, belongs_to, reap
+
+log = logging.getLogger(__name__)
+
+_GRACE = 2.0
+_COMMAND_BYTES = 400
+
+
+class Origin:
+    """A program that we started, and what its descendants are known by. `ending` once we have begun to end it."""
+
+    def __init__(self, identity: Identity, run_id: str, brand: int, directory: Path) -> None:
+        self.identity = identity
+        self.run_id = run_id
+        self.brand = brand
+        self.directory = directory
+        self.ending = False
+
+    def recognises(self, orphan: Process) -> bool:
+        return belongs_to(orphan, self.run_id, self.brand, self.directory)
+
+
+class Orphan(Struct, frozen=True):
+    """An adopted process, and what it calls itself."""
+
+    pid: int
+    start_ticks: int
+    command: str
+
+
+class Looked(Struct, frozen=True):
+    """What a look at the orphans found: some that were `ended`, some `in_doubt` between the programs that run."""
+
+    ended: list[Orphan]
+    in_doubt: list[Orphan]
+
+
+class Household:
+    """The programs that we have started and not reaped yet, and what they leave to us."""
+
+    def __init__(self) -> None:
+        self._origins: dict[int, Origin] = {}
+        self._first_start: int | None = None
+        self.is_sole_parent = False
+
+    @contextmanager
+    def sole_parent(self) -> Iterator[None]:
+        """While this holds, no child of ours in another session outlives the last program that can own it.
+
+        Only for a process that starts nothing else in a session of its own: a program that embeds an orchestrator
+        has children that we know nothing of. The init of a container gets the orphans of strangers: there this
+        changes nothing, and the kernel ends everybody together with us.
+        """
+        self.is_sole_parent = os.getpid() != 1
+        try:
+            yield
+        finally:
+            self.is_sole_parent = False
+
+    def add(self, origin: Origin) -> None:
+        self._origins[origin.identity.pid] = origin
+        if self._first_start is None:
+            self._first_start = origin.identity.start_ticks
+
+    def forget(self, origin: Origin) -> None:
+        """It has been reaped; its number may pass to somebody else."""
+        del self._origins[origin.identity.pid]
+
+    def left_to(self, origin: Origin, table: Table) -> list[Process]:
+        """Reap dead orphans; those of the living that end with this program: its own, and what no other can own."""
+        return [p for p in self._living(table) if origin.recognises(p) or self._is_ownerless(p)]
+
+    async def look(self) -> Looked:
+        """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
+        living = [p for p in self._living(await census()) if self._came_to_us(p)]
+        ownerless = [_described(p) for p in living if self._is_ownerless(p)]
+        if ownerless:
+            await self._end(self._is_ownerless, self._origins, _GRACE)
+        in_doubt = [p for p in living if not self._is_ownerless(p) and not self._is_recognised(p)]
+        return Looked(ended=ownerless, in_doubt=[_described(p) for p in in_doubt])
+
+    async def end_all(self, grace: float = _GRACE) -> None:
+        """End everybody who came to us since the first program started, and the programs: the end of a service."""
+        await self._end(self._came_to_us, (), grace)
+
+    async def _end(self, chosen: Callable[[Process], bool], spared: Collection[int], grace: float) -> None:
+        kin = Kin()
+
+        async def living() -> list[Process]:
+            table = await census()
+            reap(adopted(table, self._origins))
+            return kin.living(table, [p for p in adopted(table, spared) if not p.ended and chosen(p)])
+
+        if survivors := await end_all(living, grace):
+            log.warning("processes that cannot be ended: %s", ", ".join(str(p.pid) for p in survivors))
+
+    def _living(self, table: Table) -> list[Process]:
+        orphans = adopted(table, self._origins)
+        reap(orphans)
+        return [p for p in orphans if not p.ended]
+
+    def _came_to_us(self, process: Process) -> bool:
+        first = self._first_start
+        return self.is_sole_parent and first is not None and process.start_ticks >= first
+
+    def _is_ownerless(self, orphan: Process) -> bool:
+        """Whether every program that was there before it was born has ended, or is being ended."""
+        return self._came_to_us(orphan) and not any(
+            origin.identity.start_ticks <= orphan.start_ticks
+            for origin in self._origins.values()
+            if not origin.ending
+        )
+
+    def _is_recognised(self, orphan: Process) -> bool:
+        return any(origin.recognises(orphan) for origin in self._origins.values())
+
+
+# A process has one set of children, whoever in it starts them.
+household = Household()
+
+
+def _described(process: Process) -> Orphan:
+    try:
+        with Path(f"/proc/{process.pid}/cmdline").open("rb") as file:
+            raw = file.read(_COMMAND_BYTES)
+    except OSError:
+        raw = b""  # gone in the meantime
+    command = raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    return Orphan(process.pid, process.start_ticks, command)
