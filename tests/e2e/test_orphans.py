@@ -44,7 +44,7 @@ class Orphans:
 
     def pid(self, name: str) -> int:
         path = self._root / f"{name}.pid"
-        return int(wait_for(lambda: path.exists() and path.read_text()))
+        return int(wait_for(lambda: path.read_text() if path.exists() else None))
 
     def is_alive(self, name: str) -> bool:
         return is_alive(self.pid(name))

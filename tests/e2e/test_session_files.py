@@ -73,7 +73,7 @@ def test_the_configuration_says_how_to_start_the_server_from_anywhere(project):
         "SORTIE_WORKSPACE": str(project.workspace("1")),
         "SORTIE_DB_PATH": str(project.db_path),
         "SORTIE_RUN_ID": project.only_run("1").session_id,
-        "SORTIE_ATTEMPT": "0",
+        "SORTIE_ATTEMPT": "1",
     }
     assert {name: entry["env"].get(name) for name in expected} == expected
 
@@ -112,7 +112,7 @@ def test_each_session_gets_its_own_configuration(project):
     """EXT-01 EXT-12: the second run finds the files of the first, hostile ones too, and replaces them."""
     project.workflow({"budget": {"per_issue": {"sessions": 2}}})
     look = """
-        { cat .sortie/state.json; echo; grep -c '"SORTIE_ATTEMPT": "1"' .sortie/mcp.json; } >> "$DIARY"
+        { cat .sortie/state.json; echo; grep -c '"SORTIE_ATTEMPT": "2"' .sortie/mcp.json; } >> "$DIARY"
     """
     spoil = "cd .sortie; rm mcp.json state.json; mkfifo mcp.json; ln -s ../elsewhere state.json; exit 1"
     project.add("1", look + spoil)

@@ -49,7 +49,7 @@ async def test_an_orphan_without_any_mark_ends_with_the_program_that_left_it(lau
     """Also while another program runs, whose own orphan is spared: the brand tells them apart."""
     theirs = await launch(f"{leaves(places[1])}; sleep 600", run_id="run-2")
     ours = await launch(f"{leaves(places[0])}; exit 0")
-    orphan, other = [await until(lambda place=place: daemon_of(place)) for place in places]
+    orphan, other = await until(lambda: all(found := [daemon_of(place) for place in places]) and found)
     await ours.end()
     assert not is_in_table(orphan)
     assert is_running(other)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ from ..core.model import Issue
 from ..errors import SortieError, TrackerError
 from ..hosts.environment import run_environment
 from ..store.load import WorkspaceRow
+from ..store.reading import history
 from ..workspace.archive import archive_and_remove, prune
 from ..workspace.hooks import run_hook
 from ..workspace.place import open_workspace
@@ -128,7 +130,7 @@ class Cleanup:
                         run_id=run_id,
                         issue=issue,
                         workspace=workspace.path,
-                        attempt=0,
+                        attempt=await self._last_attempt(row.issue_id),
                     ),
                     run_id=run_id,
                     timeout=config.hooks.timeout,
@@ -136,6 +138,11 @@ class Cleanup:
                 )
             except SortieError as error:
                 self._note(row, "before_remove failed", str(error))
+
+    async def _last_attempt(self, issue_id: str) -> int:
+        """The number of the issue's last run: what is removed is what that one left."""
+        runs = await self._services.ledger.store.read(partial(history, issue_id=issue_id, limit=1))
+        return runs[0].attempt if runs else 0
 
     def _prune(self) -> None:
         config, now = self._services.workflow.config, self._services.clock.now()

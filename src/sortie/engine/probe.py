@@ -25,7 +25,7 @@ from ..core.model import Issue, Usage
 from ..hosts.environment import passed_on
 from ..hosts.local import LocalHost
 from ..hosts.port import RunOrder
-from ..hosts.toolkit import server_command
+from ..hosts.toolkit import module_path, server_command
 from ..process.platform import prepare
 from ..tools import envelope
 from ..tools.definitions import SORTIE_STATUS
@@ -65,7 +65,8 @@ async def _tool_server(workflow: Workflow, environment: Mapping[str, str]) -> Fi
     stdin = b"".join(json.dumps({"jsonrpc": "2.0", **question}).encode() + b"\n" for question in questions)
     command = [*server_command(), "mcp-server", "--workflow", str(workflow.config.path)]
     base = workflow.config.base
-    answer = await answer_of(command, base, {**environment, "SORTIE_WORKSPACE": str(base)}, stdin)
+    environment = {**environment, **module_path(), "SORTIE_WORKSPACE": str(base)}
+    answer = await answer_of(command, base, environment, stdin)
     try:
         lines = answer.stdout.splitlines() if answer else []
         names = [tool["name"] for tool in json.loads(lines[-1])["result"]["tools"]]

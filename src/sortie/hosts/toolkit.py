@@ -7,6 +7,7 @@ A workspace that cannot be written costs the agent its tools and nothing else.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import sys
@@ -91,14 +92,14 @@ class Toolkit:
     def _server_environment(self, broker: tuple[Path, str] | None) -> dict[str, str]:
         issue, order = self._order.issue, self._order
         environment = {
+            **module_path(),
             STORE_MARK: order.store_id,
             RUN_MARK: order.run_id,
             "SORTIE_ISSUE_ID": issue.id,
             "SORTIE_ISSUE_IDENTIFIER": issue.identifier,
             "SORTIE_WORKSPACE": str(self._workspace.path),
             "SORTIE_DB_PATH": str(self._config.db_path),
-            # Always set: a runtime that passes its own environment on would give the agent's, which counts from 1.
-            "SORTIE_ATTEMPT": str(order.attempt - 1),
+            "SORTIE_ATTEMPT": str(order.attempt),
             "SORTIE_SESSION_ID": order.session_id,
             "SORTIE_TOOL_LOG": str(order.tool_log),
             # All of ours: the workflow was checked, the workspace exists, and so does the store.
@@ -141,6 +142,19 @@ def server_command() -> list[str]:
     script = Path(sys.executable).with_name("sortie")
     found = shutil.which(str(script))
     return [found] if found else [sys.executable, "-m", "sortie"]
+
+
+@cache
+def module_path() -> dict[str, str]:
+    """The variable by which the server has the very modules that we have.
+
+    It finds by itself what was installed. A checkout, and what our own `PYTHONPATH` leads to, it would not find:
+    an agent's runtime passes little of its environment on.
+    """
+    home = Path(__file__).absolute().parents[2]
+    places = [] if home.name in ("site-packages", "dist-packages") else [home]
+    places += [Path(place).absolute() for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    return {"PYTHONPATH": os.pathsep.join(map(str, places))} if places else {}
 
 
 def operator_config(config: Config) -> dict[str, Any]:

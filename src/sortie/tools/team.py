@@ -18,7 +18,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolContext(NamedTuple):
-    """For whom the tool is called. It holds no credentials."""
+    """For whom the tool is called. It holds no credentials.
+
+    `attempt` counts the runs of the issue from 1; it is 0 where a person started the server, without a run.
+    """
 
     issue_id: str
     identifier: str
