@@ -123,9 +123,13 @@ class Project:
     def record_tracker_calls(self, **options: Any) -> dict[str, Any]:
         """Install a tracker that writes every call to the diary; the answer is the settings that select it."""
         install(self.root / "plugins")
-        path = [str(self.root / "plugins"), self.environment.get("PYTHONPATH", "")]
-        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        self.find_modules_in(self.root / "plugins")
         return {"tracker": {"kind": "recording"}, "recording": {"diary": str(self.diary_path), **options}}
+
+    def find_modules_in(self, place: Path) -> None:
+        """As if what lies there were installed beside Sortie."""
+        path = [str(place), self.environment.get("PYTHONPATH", "")]
+        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
 
     # -- the service ------------------------------------------------------------------------------------------
 

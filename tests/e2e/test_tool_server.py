@@ -84,17 +84,17 @@ def test_issues_are_read_whole_moved_and_kept_within_the_project(project):
         asks("fetch_issue", issue_id="1"),
         COMMENTS,
         asks("search_issues"),
-        asks("transition_issue", issue_id="1", target_state="Done"),
         asks("fetch_issue", issue_id="foreign"),
         asks("fetch_issue", issue_id="nobody"),
         asks("transition_issue", issue_id="1"),
         asks("delete_issue", issue_id="1"),
+        asks("transition_issue", issue_id="1", target_state="Done"),  # the last, because it ends the run
     )
     project.add("1", agent(*steps), **ISSUE)
     project.add("foreign", BLOCKED, identifier="OTHER-1", state="Backlog")
     project.run()
     record = {"id": "1", "identifier": "T-1", "title": "Task 1", "state": "To Do", **ISSUE}
-    fetched, comments, found, moved, *refused = answers(project)
+    fetched, comments, found, *refused, moved = answers(project)
     assert fetched == {"success": True, "data": record}
     assert comments == {"success": True, "data": ISSUE["comments"]}
     assert found == {"success": True, "data": [record]}
@@ -177,7 +177,7 @@ def install_where(project: Project) -> None:
     (place / "where_tool.py").write_text(WHERE)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: where\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text("[sortie.tools]\nwhere = where_tool:where\n")
-    project.environment["PYTHONPATH"] = str(place)
+    project.find_modules_in(place)
 
 
 def test_the_number_of_a_run_means_the_same_everywhere(project):
