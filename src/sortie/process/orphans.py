@@ -18,7 +18,7 @@ from msgspec import Struct
 from .census import census
 from .identity import Identity
 from .sweep import end_all
-from .tree import Kin, Process, Table, adopted, belongs_to, reap
+from .tree import Kin, Process, Table, Traits, adopted, reap, traits_of
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +36,13 @@ class Origin:
         self.directory = directory
         self.ending = False
 
-    def recognises(self, orphan: Process) -> bool:
-        return belongs_to(orphan, self.run_id, self.brand, self.directory)
+    def recognises(self, traits: Traits) -> bool:
+        """By the mark, else by the brand, else by the directory."""
+        if traits.run_id:
+            return traits.run_id == self.run_id
+        if traits.brand:
+            return traits.brand == self.brand
+        return traits.directory is not None and traits.directory.is_relative_to(self.directory)
 
 
 class Orphan(Struct, frozen=True):
@@ -68,10 +73,10 @@ class Household:
         """While this holds, no child of ours in another session outlives the last program that can own it.
 
         Only for a process that starts nothing else in a session of its own: a program that embeds an orchestrator
-        has children that we know nothing of. The init of a container gets the orphans of strangers: there this
-        changes nothing, and the kernel ends everybody together with us.
+        has children that we know nothing of. The init of a container gets the orphans of strangers: there only what
+        is recognised is ended, and the kernel ends everybody together with us.
         """
-        self.is_sole_parent = os.getpid() != 1
+        self.is_sole_parent = True
         try:
             yield
         finally:
@@ -88,7 +93,7 @@ class Household:
 
     def left_to(self, origin: Origin, table: Table) -> list[Process]:
         """Reap dead orphans; those of the living that end with this program: its own, and what no other can own."""
-        return [p for p in self._living(table) if origin.recognises(p) or self._is_ownerless(p)]
+        return [p for p in self._living(table) if origin.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
 
     async def look(self) -> Looked:
         """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
@@ -120,8 +125,9 @@ class Household:
         return [p for p in orphans if not p.ended]
 
     def _came_to_us(self, process: Process) -> bool:
-        first = self._first_start
-        return self.is_sole_parent and first is not None and process.start_ticks >= first
+        if not self.is_sole_parent or os.getpid() == 1 or self._first_start is None:
+            return False
+        return process.start_ticks >= self._first_start
 
     def _is_ownerless(self, orphan: Process) -> bool:
         """Whether every program that was there before it was born has ended, or is being ended."""
@@ -132,7 +138,8 @@ class Household:
         )
 
     def _is_recognised(self, orphan: Process) -> bool:
-        return any(origin.recognises(orphan) for origin in self._origins.values())
+        traits = traits_of(orphan.pid)
+        return any(origin.recognises(traits) for origin in self._origins.values())
 
 
 # A process has one set of children, whoever in it starts them.

@@ -102,18 +102,21 @@ def adopted(table: Table, started: Collection[int]) -> list[Process]:
     return [p for p in table.values() if p.ppid == me and p.sid != session and p.pid not in started]
 
 
-def belongs_to(process: Process, run_id: str, brand: int, workspace: Path) -> bool:
-    """Whether an adopted process comes from this run: by its mark, else its brand, else its directory."""
-    if owner := mark_of(process.pid, RUN_MARK):
-        return owner == run_id
-    if branded := brand_of(process.pid):
-        return branded == brand
+class Traits(Struct, frozen=True):
+    """What tells where a process comes from, whatever became of its parents; empty where there is nothing."""
+
+    run_id: str
+    brand: int
+    directory: Path | None
+
+
+def traits_of(pid: int) -> Traits:
     try:
-        directory = Path(f"/proc/{process.pid}/cwd").readlink()
+        # The kernel adds this to the name of a directory that was removed.
+        directory = Path(str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)"))
     except OSError:
-        return False
-    # The kernel adds this to the name of a directory that was removed.
-    return Path(str(directory).removesuffix(" (deleted)")).is_relative_to(workspace)
+        directory = None
+    return Traits(mark_of(pid, RUN_MARK), brand_of(pid), directory)
 
 
 def reap(orphans: Iterable[Process]) -> None:
