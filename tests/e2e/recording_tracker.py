@@ -5,6 +5,9 @@ recording:
   refuse: ["1", "2"]     ids whose transitions fail
   on_fetch_issue: "..."  a shell command that runs each time one issue is asked for
   before_transition: ".."  a shell command that runs before each transition
+  hold: /path            while this file exists no read is answered; one that waits makes `/path.reached`
+  unwatched: true        changes of the file are not noticed before the next poll
+  name: ...              of this very tracker, in the diary when it is closed
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from sortie.core.model import Issue
 from sortie.errors import TrackerError
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import TrackerSettings
+from sortie.trackers.port import Candidates, TrackerSettings
 
 
 class RecordingTracker(FileTracker):
@@ -37,9 +42,14 @@ class RecordingTracker(FileTracker):
     def watched_files(self) -> tuple[Path, ...]:
         return () if self._options.get("unwatched") else super().watched_files()
 
+    async def fetch_candidates(self) -> Candidates:
+        await self._held()
+        return await super().fetch_candidates()
+
     async def fetch_issue(self, issue_id: str) -> Issue:
         self._note("fetch_issue", issue_id)
         self._do("on_fetch_issue")
+        await self._held()
         return await super().fetch_issue(issue_id)
 
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
@@ -57,6 +67,15 @@ class RecordingTracker(FileTracker):
     async def comment(self, issue_id: str, body: str) -> None:
         self._note("comment", issue_id)
         await super().comment(issue_id, body)
+
+    async def aclose(self) -> None:
+        self._note("aclose", self._options.get("name", ""))
+
+    async def _held(self) -> None:
+        hold = Path(self._options.get("hold", "/nonexistent"))
+        while hold.exists():
+            hold.with_name(f"{hold.name}.reached").touch()
+            await anyio.sleep(0.01)
 
     def _do(self, option: str) -> None:
         if command := self._options.get(option):

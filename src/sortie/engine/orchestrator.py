@@ -6,6 +6,7 @@ interval is only for trackers that cannot tell us.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ class Orchestrator:
         self._host = host or LocalHost(environ)
         self._services: Services | None = None
         self._ticker: Ticker | None = None
-        self._draining = False
+        self._draining = asyncio.Event()
 
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until drained, or until nothing is running, due or dispatchable."""
@@ -82,13 +83,11 @@ class Orchestrator:
                 await services.tracker.aclose()
             if store.is_lost():
                 raise await store.lost()
-            return summarise(services.ledger.world, drained=self._draining)
+            return summarise(services.ledger.world, drained=self._draining.is_set())
 
     def drain(self) -> None:
         """Start nothing more, end the agents, keep what is needed to resume them, return from `run`."""
-        self._draining = True
-        if self._services:
-            self._services.wake.set()
+        self._draining.set()
 
     async def kill_agents(self) -> None:
         """End every process of every run by force. The next start closes their runs as it does after a crash."""
@@ -121,16 +120,28 @@ class Orchestrator:
         async with anyio.create_task_group() as background:
             background.start_soon(services.ledger.write_forever)
             self._open(services, loaded.unreadable)
-            await recover(services, loaded)
+            await self._recover(services, loaded)
             background.start_soon(cleanup.run_forever)
             background.start_soon(self._watch, services)
             background.start_soon(tend_orphans, services)
             async with anyio.create_task_group() as runs:
                 self._ticker = Ticker(services, lambda run: runs.start_soon(self._follow, run))
+                background.start_soon(self._stop_when_asked, services, self._ticker)
                 await self._tick_until_done(services, self._ticker, cleanup, until_idle=until_idle)
                 await self._stop_all(services, self._ticker)
             await services.ledger.flushed()
             background.cancel_scope.cancel()
+
+    async def _recover(self, services: Services, loaded: Loaded) -> None:
+        """Given up where we are asked to stop meanwhile: the next start takes it up as this one did."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._give_up_when_asked, tasks.cancel_scope)
+            await recover(services, loaded)
+            tasks.cancel_scope.cancel()
+
+    async def _give_up_when_asked(self, scope: anyio.CancelScope) -> None:
+        await self._draining.wait()
+        scope.cancel()
 
     def _open(self, services: Services, unreadable: Sequence[str]) -> None:
         now, config = self._clock.now(), services.workflow.config
@@ -145,7 +156,7 @@ class Orchestrator:
     ) -> None:
         failures = 0
         readiness = Readiness(services, self._environ)
-        while not self._draining:
+        while not self._draining.is_set():
             services.wake = anyio.Event()
             self._keeper.refresh(services)
             await obey_commands(services, ticker.runs)
@@ -182,9 +193,17 @@ class Orchestrator:
         self._ticker.run_ended(run)
         self._services.wake.set()
 
+    async def _stop_when_asked(self, services: Services, ticker: Ticker) -> None:
+        """Whoever asked us to stop may be about to signal the agents too, and waits for no tracker."""
+        await self._draining.wait()
+        services.wake.set()
+        ticker.stop_looking()
+        await self._stop_all(services, ticker)
+
     async def _stop_all(self, services: Services, ticker: Ticker) -> None:
         """Drain: the cause is on disk before the first signal is sent."""
-        live = [run for run in services.ledger.world.running.values() if not run.stop and not run.ended]
+        running = services.ledger.world.running
+        live = [run for key, run in running.items() if key in ticker.runs and not run.stop and not run.ended]
         now, detail = self._clock.now(), "the orchestrator was asked to stop"
         await services.ledger.record(
             *(
@@ -209,7 +228,7 @@ class Orchestrator:
     def _look_after(self, services: Services) -> None:
         """What happens after the store was lost is known to nobody later: the less, the better."""
         store = services.ledger.store
-        if not self._draining and store.is_lost():
+        if not self._draining.is_set() and store.is_lost():
             message = f"{store.loss}: nothing more starts, the agents are being ended"
             services.ledger.post(ev.Noted(at=self._clock.now(), level="error", message=message))
             self.drain()

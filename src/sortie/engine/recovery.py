@@ -31,7 +31,9 @@ SETTLED_AT_ONCE = 16
 
 
 async def recover(services: Services, loaded: Loaded) -> None:
-    await _end_orphans(services, loaded)
+    """May be cancelled, which is one more crash to the next start; only the orphans are ended first in any case."""
+    with anyio.CancelScope(shield=True):
+        await _end_orphans(services, loaded)
     limit = anyio.Semaphore(SETTLED_AT_ONCE)
     async with anyio.create_task_group() as tasks:
         for claim in loaded.claims:

@@ -61,7 +61,7 @@ class ActiveRun:
         self._works = anyio.Event()
         self._announced = False
         self._execution: Execution | None = None
-        self._stopped = False
+        self._outset = anyio.CancelScope()
         brokered = self._workflow.config.tools.credentials == "broker"
         self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id), brokered=brokered)
         actor = IssueRef(claim.issue_id, claim.identifier)
@@ -73,7 +73,7 @@ class ActiveRun:
 
     def stop(self) -> None:
         """End the agent; the cause is on record already."""
-        self._stopped = True
+        self._outset.cancel()
         if self._execution:
             self._execution.stop()
 
@@ -98,11 +98,15 @@ class ActiveRun:
         self._services.wake.set()
 
     async def _execute(self) -> Outcome:
-        if await self.refresh_issue() is None:
-            return Outcome(status="cancelled", turns=0, stop="gone", error="the issue is no longer in the tracker")
-        if not self._workflow.config.policy().is_active(self.issue.state):
-            error = f"the issue is in {self.issue.state} now, which is not active"
-            return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
+        with self._outset:  # a stop does not wait for a slow tracker
+            if await self.refresh_issue() is None:
+                error = "the issue is no longer in the tracker"
+                return Outcome(status="cancelled", turns=0, stop="gone", error=error)
+            if not self._workflow.config.policy().is_active(self.issue.state):
+                error = f"the issue is in {self.issue.state} now, which is not active"
+                return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
+        if self._outset.cancel_called:
+            return Outcome(status="cancelled", turns=0, session_id=self.session_id)
         session_id, session_cost = await self._conversation()
         order = RunOrder(
             store_id=self._services.ledger.store.store_id,
@@ -118,13 +122,13 @@ class ActiveRun:
         )
         self._tool_log.prepare()
         self._execution = self._services.host.prepare(order, self)
-        if self._stopped:
+        if self._outset.cancel_called:
             self._execution.stop()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._announce_in_time)
             outcome = await self._execution.execute()
             tasks.cancel_scope.cancel()
-        if self._works.is_set() or not (self._stopped or is_agent_fault(outcome)):
+        if not (self._outset.cancel_called or is_agent_fault(outcome)):
             await self._announce()
         return outcome
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import anyio
+
 from ..core import actions as act
 from ..core import events as ev
 from ..core.budget import day_of
@@ -27,6 +29,7 @@ class Ticker:
         self._spawn = spawn
         self.runs: dict[str, ActiveRun] = {}
         self._touched: set[str] = set()
+        self._looking = anyio.CancelScope()
         self.undecided = False
         self.tracker_error = ""
         self._problems: tuple[str, ...] = ()
@@ -35,7 +38,12 @@ class Ticker:
         services.ledger.listen(self._heard)
 
     async def tick(self) -> None:
-        found = await self._look()
+        found: Findings | None = None
+        with self._looking:
+            found = await self._look()
+        if self._looking.cancel_called:
+            return
+        self._looking = anyio.CancelScope()
         ledger = self._services.ledger
         for run in self.runs.values():
             run.bill()
@@ -56,6 +64,10 @@ class Ticker:
             if starts and ledger.store.is_lost():
                 starts = []  # the claim was written to where nobody will find it
             self._carry_out(starts, stops, found.issues if found else {})
+
+    def stop_looking(self) -> None:
+        """For good: a look that waits for the tracker is given up, and nothing is decided on it."""
+        self._looking.cancel()
 
     def run_ended(self, run: ActiveRun) -> None:
         if self.runs.get(run.claim.issue_id) is run:  # by now the issue may have its next run
