@@ -261,7 +261,7 @@ def test_a_second_signal_leaves_no_agent_either(tmp_path):
     with scene.orchestrator() as process:
         until(lambda: scene.diary_lines("waits"), "the agent")
         process.send_signal(signal.SIGTERM)
-        until(lambda: "stop" in scene.kinds(), "the drain to begin")
+        until(lambda: "once more to force" in scene.what_was_said(), "another signal to count")
         process.send_signal(signal.SIGTERM)
         process.wait(DEADLINE)
     assert scene.survivors() == []

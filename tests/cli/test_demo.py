@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ def test_the_demo_goes_as_scripted_and_can_be_looked_at(tmp_path, capsys):
     assert played["ok"] and len(played["checks"]) == 6
     outcomes = {issue["issue"]: issue["outcome"] for issue in played["issues"]}
     assert outcomes == {f"DEMO-{number}": "parked" if number == 2 else "handed off" for number in range(1, 7)}
+    assert f"It plays in {place}, which stays" in done.stderr.splitlines()[0]
     assert "DEMO-1 turn 2 started" in done.stderr
     workflow = str(place / "WORKFLOW.md")
     assert ask(capsys, "validate", workflow).code == 0
@@ -36,3 +38,15 @@ def test_a_directory_in_use_is_refused(tmp_path, capsys):
     said = ask(capsys, "demo", "--keep", str(tmp_path))
     assert said.code == 1
     assert "not empty" in said.err
+
+
+def test_where_nobody_reads_nothing_is_left(tmp_path):
+    """A demo whose reader left before it began makes no directory."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [sys.executable, "-m", "sortie", "demo"]
+    environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+    done = subprocess.run(argv, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, env=environ)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []

@@ -128,3 +128,15 @@ def test_a_place_that_cannot_be_written_is_one_sentence(capsys):
     said = ask(capsys, "init", "/proc/nowhere")
     assert said.code == 1
     assert said.err.startswith("sortie: /proc/nowhere")
+
+
+def test_where_nobody_reads_all_of_it_is_there_or_nothing(tmp_path):
+    """`sortie init | true`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    argv = [sys.executable, "-m", "sortie", "init", "new"]
+    done = subprocess.run(argv, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=30)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    written = {path.name for path in (tmp_path / "new").iterdir()}
+    assert {"WORKFLOW.md", "issues.json", "agent.sh"} <= written

@@ -106,7 +106,7 @@ def test_a_second_ctrl_c_ends_at_once_and_gives_the_terminal_back(scene):
     with at_a_terminal(scene, "run") as (process, terminal):
         terminal.read_until("standing by")
         process.send_signal(signal.SIGINT)
-        terminal.read_until("stopping the agent")
+        terminal.read_until("stopping, once more to force")
         process.send_signal(signal.SIGINT)
         terminal.read_until("Ended at once")
         assert process.wait(30) == 1

@@ -105,7 +105,7 @@ def test_a_workflow_alone_means_run(scene):
 def test_a_reader_that_leaves_early_is_no_error(scene):
     scene.issue(1, REVIEW)
     scene.run("run", "--until-idle")
-    for command in ("history", "why T-1 --all"):
+    for command in ("history", "why T-1 --all", "doctor"):
         pipe = subprocess.run(
             ["sh", "-c", f"{{ {sys.executable} -m sortie {command}; echo code $? >&2; }} | true"],
             cwd=scene.directory,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import subprocess
 
 import pytest
 
@@ -131,13 +133,44 @@ def test_sigterm_ends_the_agents_and_says_what_will_be_resumed(scene):
         pid = int(wait_until(lambda: (scene.directory / "pid").exists() and (scene.directory / "pid").read_text()))
         service.send_signal(signal.SIGTERM)
         out, _ = service.communicate(timeout=30)
-    assert service.returncode == 0
+    assert service.returncode == 1, "it was not idle yet"
     assert re.search(r"interrupted: T-1\b.*resumes", out)
     assert not is_alive(pid)
     scene.go()
     done = scene.run("run", "--until-idle")
     assert done.returncode == 0
     assert re.search(r"^T-1 +handed off", done.stdout, re.MULTILINE)
+
+
+def test_signals_of_one_wish_count_as_one(scene):
+    """`timeout` signals its child and its group, a terminal and a shell may both pass on Ctrl-C."""
+    scene.issue(1, WAIT + REVIEW)
+    with scene.service() as service:
+        wait_until(lambda: "turn 1 started" in (scene.directory / "service.log").read_text())
+        service.send_signal(signal.SIGSTOP)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            service.send_signal(number)
+        service.send_signal(signal.SIGCONT)
+        out, _ = service.communicate(timeout=30)
+    assert service.returncode == 0
+    assert "interrupted: T-1" in out
+
+
+def test_the_exit_code_stands_where_nobody_reads_the_table(scene):
+    scene.issue(1, BLOCK)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        scene.command("run", "--until-idle"),
+        cwd=scene.directory,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=30,
+    )
+    os.close(writer)
+    assert done.returncode == 3, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_sigterm_with_nothing_running_ends_quietly(scene):

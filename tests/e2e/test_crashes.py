@@ -55,7 +55,7 @@ def test_the_second_signal_ends_at_once_without_orphans(project, number):
     service = project.start()
     service.until(lambda: project.diary())
     service.signal(number)
-    service.until(lambda: project.events(ev.Stopping))
+    service.until(lambda: "once more to force" in project.output())
     service.signal(number)
     service.wait()
     assert project.living() == []

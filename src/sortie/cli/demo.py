@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import SortieError
-from .exits import DONE, FAILED
+from .exits import DONE, FAILED, decided
 from .place import json_option
 from .printing import console, print_json
 from .words import clean, program
@@ -37,26 +37,28 @@ def demo_command(keep: Path | None, as_json: bool) -> int:
     """
     from .performance import perform
 
-    directory = _stage(keep)
+    if keep and keep.exists() and any(keep.iterdir()):
+        raise SortieError(f"{keep} is not empty.", fix="Name a directory that does not exist yet.")
     if not as_json:
-        click.echo(INTRODUCTION)
+        click.echo(INTRODUCTION)  # where nobody reads that, nothing is made
+    directory = _stage(keep)
     played = perform(directory)
+    code = decided(DONE if played.ok else FAILED)
     if as_json:
         print_json(played.plain())
     else:
         _tell(played)
-    return DONE if played.ok else FAILED
+    return code
 
 
 def _stage(keep: Path | None) -> Path:
-    """A directory with the workflow, the issues and the agent."""
+    """A directory with the workflow, the issues and the agent; named at once, because it stays."""
     if keep is None:
         directory = Path(tempfile.mkdtemp(prefix="sortie-demo-"))
-    elif keep.exists() and any(keep.iterdir()):
-        raise SortieError(f"{keep} is not empty.", fix="Name a directory that does not exist yet.")
     else:
         keep.mkdir(parents=True, exist_ok=True)
         directory = keep.absolute()
+    click.echo(f"It plays in {clean(str(directory))}, which stays until you remove it.", err=True)
     command = f'exec {shlex.quote(sys.executable)} -I "$SORTIE_WORKFLOW_DIR/agent.py"'
     for name, target in (
         ("WORKFLOW.md", "WORKFLOW.md"),
@@ -84,9 +86,10 @@ def _tell(played: Played) -> None:
     workflow = shlex.quote(str(played.directory / "WORKFLOW.md"))
     terminal.print("\nWhat next", style="bold")
     for purpose, command in (
-        ("why DEMO-3 ran twice  ", f"why DEMO-3 -w {workflow}"),
-        ("what DEMO-1 said      ", f"logs DEMO-1 -w {workflow}"),
-        ("your own issues       ", "init my-project"),
+        ("why DEMO-3 ran twice  ", f"{program()} why DEMO-3 -w {workflow}"),
+        ("what DEMO-1 said      ", f"{program()} logs DEMO-1 -w {workflow}"),
+        ("your own issues       ", f"{program()} init my-project"),
+        ("remove what it left   ", f"rm -r {shlex.quote(str(played.directory))}"),
     ):
         terminal.print(f"  {purpose}", style="dim", end="")
-        terminal.print(clean(f"{program()} {command}"), soft_wrap=True)
+        terminal.print(clean(command), soft_wrap=True)

@@ -51,6 +51,8 @@ def init_command(directory: Path, tracker: str, agent: str | None, force: bool) 
     if agent == "command":
         texts["agent.sh"] = _template("agent.sh")
     _write(directory, texts, force=force)
+    for name in texts:
+        click.echo(f"wrote {clean(str(directory / name))}")
     where = "" if directory == Path() else f" {shlex.quote(str(directory))}"
     click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where} --until-idle")
     return DONE
@@ -68,7 +70,8 @@ def _template(name: str) -> str:
 
 
 def _write(directory: Path, texts: dict[str, str], *, force: bool) -> None:
-    """All or nothing where files are in the way; a file is made anew, never written through."""
+    """All or nothing where files are in the way; a file is made anew, never written through. Nothing is said before
+    all is there: whoever reads may leave."""
     in_the_way = [name for name in texts if (directory / name).exists()]
     if in_the_way and not force:
         raise SortieError(
@@ -80,4 +83,3 @@ def _write(directory: Path, texts: dict[str, str], *, force: bool) -> None:
         path.unlink(missing_ok=True)
         path.write_text(text, "utf-8")
         path.chmod(0o755 if name.endswith(".sh") else 0o644)
-        click.echo(f"wrote {clean(str(path))}")

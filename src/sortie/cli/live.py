@@ -15,7 +15,7 @@ from rich.text import Text
 from ..core import events as ev
 from ..core.narrate import narrate
 from ..engine.glance import Glance, RunGlance
-from .loglines import learn_name
+from .loglines import STOPPING, learn_name
 from .printing import Columns, console
 from .words import amount, clean, duration, short
 
@@ -45,6 +45,7 @@ class LiveView:
         self._names = dict(names)
         self._sentences: deque[Text] = deque(maxlen=SENTENCES)
         self._trouble = ""
+        self._stopping = False
         self._last: Glance | None = None
         self._console = console(stream or sys.stderr)
         self._live: Live | None = None
@@ -78,6 +79,10 @@ class LiveView:
         """The store cannot be written; an empty sentence when it can again."""
         self._trouble = sentence
 
+    def stopping(self) -> None:
+        """The service was asked to stop, and could be asked again."""
+        self._stopping = True
+
     def _add(self, at: float, level: str, sentence: str) -> None:
         clock = time.strftime("%H:%M:%S", time.localtime(at))
         self._sentences.append(Text(f"{clock}  {clean(self._hide(sentence))}", style=COLOURS[level]))
@@ -89,6 +94,8 @@ class LiveView:
         if seen is None:
             return Text("starting …", style="dim")
         parts: list[RenderableType] = [self._headline(seen), *self._running(seen), *self._aside(seen), Text("")]
+        if self._stopping:
+            parts.append(_one_line(Text(STOPPING, style="bold yellow")))
         if self._trouble:
             parts.append(_one_line(Text(clean(self._trouble), style="bold red")))
         parts += [_one_line(sentence) for sentence in list(self._sentences)]

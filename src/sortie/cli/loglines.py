@@ -20,6 +20,7 @@ from ..core.narrate import narrate
 from .words import clean, stamp
 
 LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
+STOPPING = "stopping, once more to force"
 _QUEUED_LINES = 10_000
 _FLUSH_WITHIN = 2.0
 
@@ -97,6 +98,10 @@ class LogLines:
         if sentence != self._trouble:
             self._trouble = sentence
             self.say("error" if sentence else "info", sentence or "the store can be written again")
+
+    def stopping(self) -> None:
+        """The service was asked to stop, and could be asked again."""
+        self.say("info", STOPPING)
 
     def _say(self, at: float, level: str, kind: str, sentence: str, about: dict[str, Any]) -> None:
         facts = {key: value for key, value in about.items() if value != ""}

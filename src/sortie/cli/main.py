@@ -13,7 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import ConfigurationError, SortieError
-from .exits import DONE, FAILED, USAGE
+from .exits import DONE, FAILED, USAGE, decided_before
 
 # The order of the help page; commands that do their work in one breath share a line.
 FAMILIES = {
@@ -35,6 +35,9 @@ HOMES = {name: names[0] if len(names) == 1 else "operate" for names in FAMILIES 
 class ReaderLeft(Exception):
     """Nobody reads our output any more, as in `sortie history | head`."""
 
+    def __init__(self, code: int) -> None:
+        self.code = code
+
 
 class LazyGroup(click.Group):
     """Imports a command when it is called; the help page imports none."""
@@ -45,7 +48,7 @@ class LazyGroup(click.Group):
             sys.stdout.flush()
             return answer
         except BrokenPipeError as error:
-            raise ReaderLeft from error  # click would end the process with code 1
+            raise ReaderLeft(decided_before(ctx)) from error  # click would end the process with code 1
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(HOMES)
@@ -106,10 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Wherever it stands on the line, it means the same.
         answer = cli.main([word for word in given if word != "--debug"], prog_name="sortie", standalone_mode=False)
         return answer if isinstance(answer, int) else DONE
-    except ReaderLeft:
+    except ReaderLeft as left:
         # That is no error; and Python must not try to flush what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return left.code
     except Exception as error:
         if debug:
             traceback.print_exception(error)

@@ -42,11 +42,17 @@ STYLES = {
 }
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """It means the same for all commands, however they print."""
+        raise BrokenPipeError
+
+
 def console(stream: IO[str] | None = None) -> Console:
     """Prints text as it is: no markup, no highlighting, no emoji codes in what strangers wrote."""
     stream = stream or sys.stdout
     width = None if stream.isatty() else _NO_LIMIT
-    return Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+    return _Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 
 def print_json(value: Any) -> None:

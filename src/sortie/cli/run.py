@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .exits import DONE, UNFINISHED
+from .exits import DONE, FAILED, UNFINISHED, decided
 from .place import env_file_option, json_option, load_checked, workflow_argument
 from .words import clean, runnable
 
 if TYPE_CHECKING:
+    from ..engine.glance import Summary
     from .tally import Tally
 
 NAMED_AT_THE_END = 10
@@ -44,8 +45,8 @@ def run_command(
     On a terminal you see a live view, otherwise log lines on standard error. The first Ctrl-C (or SIGTERM) ends
     the agents and keeps what is needed to resume them; a second one ends at once.
 
-    With --until-idle the exit code is 0 where everything was done and 3 where issues were left parked, failed or
-    out of budget.
+    With --until-idle the exit code is 0 where everything was done, 3 where issues were left parked, failed or out
+    of budget, and 1 where it was stopped before that.
     """
     if dry_run:
         from .dry_run import show_preview
@@ -88,12 +89,20 @@ def _serve(
         log_level=log_level,
         until_idle=until_idle,
     )
+    code = decided(_code(summary, until_idle=until_idle))
     if until_idle:
         print_tally(tally)
     if summary.drained:
         click.echo(runnable(_farewell(tally)))
+    return code
+
+
+def _code(summary: Summary, *, until_idle: bool) -> int:
+    if not until_idle:
         return DONE
-    return UNFINISHED if until_idle and not summary.clean else DONE
+    if summary.drained:
+        return FAILED
+    return DONE if summary.clean else UNFINISHED
 
 
 def _farewell(tally: Tally) -> str:

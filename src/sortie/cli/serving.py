@@ -54,7 +54,7 @@ def serve_aloud(
 
     with closing(voice), _records_forwarded(voice.say):
         voice.open()
-        return serve(orchestrator, until_idle=until_idle, before_exit=fall_silent)
+        return serve(orchestrator, until_idle=until_idle, on_drain=voice.stopping, before_exit=fall_silent)
 
 
 def remembered(config: Config) -> Loaded | None:

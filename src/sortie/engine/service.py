@@ -14,23 +14,40 @@ from ..process.platform import prepare
 from .glance import Summary
 from .orchestrator import Orchestrator
 
+# A terminal, a shell and `timeout` may each pass on what was one wish of one person.
+ONE_WISH = 0.5
+
+
+def _nothing() -> None:
+    pass
+
 
 def serve(
-    orchestrator: Orchestrator, *, until_idle: bool, before_exit: Callable[[], object] = lambda: None
+    orchestrator: Orchestrator,
+    *,
+    until_idle: bool = False,
+    on_drain: Callable[[], object] = _nothing,
+    before_exit: Callable[[], object] = _nothing,
 ) -> Summary:
     """Run it to its end. The first SIGINT, SIGTERM or SIGHUP drains, the next ends at once; agents survive neither.
 
-    The process is the orchestrator's alone: no child that came to it in another session outlives it.
-    `before_exit` is called before the second one takes effect, for whoever has a terminal to put in order.
+    The process is the orchestrator's alone: no child that came to it in another session outlives it. Signals that
+    follow each other within half a second are one. `on_drain` is called when the next one would count; `before_exit`
+    before that one takes effect, for whoever has a terminal to put in order.
     """
     prepare()
     with household.sole_parent():
-        return anyio.run(_serve, orchestrator, until_idle, before_exit)
+        return anyio.run(_serve, orchestrator, until_idle, on_drain, before_exit)
 
 
-async def _serve(orchestrator: Orchestrator, until_idle: bool, before_exit: Callable[[], object]) -> Summary:
+async def _serve(
+    orchestrator: Orchestrator,
+    until_idle: bool,
+    on_drain: Callable[[], object],
+    before_exit: Callable[[], object],
+) -> Summary:
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_obey_signals, orchestrator, before_exit)
+        await tasks.start(_obey_signals, orchestrator, on_drain, before_exit)
         try:
             summary = await orchestrator.run(until_idle=until_idle)
         finally:
@@ -42,20 +59,23 @@ async def _serve(orchestrator: Orchestrator, until_idle: bool, before_exit: Call
 
 async def _obey_signals(
     orchestrator: Orchestrator,
+    on_drain: Callable[[], object],
     before_exit: Callable[[], object],
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         task_status.started()
-        asked = False
-        async for _ in signals:
-            if asked:
-                await orchestrator.kill_agents()
-                await household.end_all(grace=0.0)
-                before_exit()
-                # Hooks and tracker calls may still have a minute to go. All that matters is on disk, and the next
-                # start takes it up as it does after any crash.
-                os._exit(1)
-            orchestrator.drain()
-            asked = True
+        await anext(signals)
+        orchestrator.drain()
+        with anyio.move_on_after(ONE_WISH):
+            async for _ in signals:
+                pass
+        on_drain()
+        await anext(signals)
+        await orchestrator.kill_agents()
+        await household.end_all(grace=0.0)
+        before_exit()
+        # Hooks and tracker calls may still have a minute to go. All that matters is on disk, and the next start
+        # takes it up as it does after any crash.
+        os._exit(1)
