@@ -122,7 +122,8 @@ class Project:
 
     def record_tracker_calls(self, **options: Any) -> dict[str, Any]:
         """Install a tracker that writes every call to the diary; the answer is the settings that select it."""
-        install(self.root / "plugins")
+        if not (self.root / "plugins").exists():
+            install(self.root / "plugins")
         self.find_modules_in(self.root / "plugins")
         return {"tracker": {"kind": "recording"}, "recording": {"diary": str(self.diary_path), **options}}
 

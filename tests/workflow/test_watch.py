@@ -129,6 +129,10 @@ def test_what_needs_a_restart_is_named_until_it_is_as_it_was_at_the_start(tmp_pa
     result = reload.refresh()
     assert isinstance(result, Changed)
     assert result.needs_restart == ("db_path", "tracker.kind")
+    write(tmp_path, SETTINGS.replace("kind: file", "kind: github") + "db_path: other.db\n", PROMPT + "anew")
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.needs_restart == ("db_path", "tracker.kind")
     write(tmp_path, SETTINGS + "db_path: other.db\n", PROMPT + "more")
     result = reload.refresh()
     assert isinstance(result, Changed)
@@ -137,6 +141,22 @@ def test_what_needs_a_restart_is_named_until_it_is_as_it_was_at_the_start(tmp_pa
     result = reload.refresh()
     assert isinstance(result, Changed)
     assert result.needs_restart == ()
+
+
+def test_what_needs_a_restart_stays_as_it_was_and_the_rest_takes_effect(tmp_path):
+    reload = reloader(tmp_path)
+    old = reload.current.config
+    other = SETTINGS.replace("kind: file", "kind: github\n  api_key: a-secret-of-github")
+    write(
+        tmp_path, other + "  max_turns: 3\ndb_path: other.db\nworkspace: {root: elsewhere, archive_keep_days: 3}\n"
+    )
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.needs_restart == ("db_path", "tracker.kind", "workspace.root")
+    new = reload.current.config
+    assert (new.db_path, new.tracker, new.workspace.root) == (old.db_path, old.tracker, old.workspace.root)
+    assert (new.agent.max_turns, new.workspace.archive_keep_days) == (3, 3)
+    assert "a-secret-of-github" in new.secrets
 
 
 @pytest.mark.parametrize("by_variable", [True, False])

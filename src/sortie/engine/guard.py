@@ -39,7 +39,7 @@ class GuardedTracker:
         return self._tracker.watched_files()
 
     async def aclose(self) -> None:
-        await self._tracker.aclose()
+        await _guarded(self._tracker.aclose())
 
 
 async def _guarded(call: Awaitable[T]) -> T:

@@ -80,6 +80,7 @@ class Orchestrator:
             try:
                 await self._work(services, loaded, until_idle=until_idle)
             finally:
+                await self._keeper.close_exchanged(services)
                 await services.tracker.aclose()
             if store.is_lost():
                 raise await store.lost()
@@ -162,6 +163,8 @@ class Orchestrator:
             await obey_commands(services, ticker.runs)
             readiness.look()
             await ticker.tick()
+            if not cleanup.busy:
+                await self._keeper.close_exchanged(services, [run.tracker for run in ticker.runs.values()])
             failures = failures + 1 if ticker.tracker_error else 0
             world = services.ledger.world
             due = world.waiting and not is_certain(world)

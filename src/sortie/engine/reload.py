@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+
+import anyio
 
 from ..core import events as ev
 from ..core.redact import Redactor
+from ..errors import TrackerError
 from ..tools.local import tracker_settings
+from ..trackers.port import Tracker
 from ..workflow.load import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
 from ..workflow.watch import Broken, Changed, Reloader
 from . import adapters
 from .services import Services
+
+CLOSING_DEADLINE = 5.0
 
 
 def load_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> Workflow:
@@ -38,6 +44,7 @@ class WorkflowKeeper:
         self._reloader = Reloader(
             path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems
         )
+        self._exchanged: list[Tracker] = []
 
     @property
     def current(self) -> Workflow:
@@ -52,6 +59,17 @@ class WorkflowKeeper:
                 detail = services.redactor.text("\n".join(problems))
                 self._note(services, "warning", "the workflow is broken; the last good one stays", detail)
 
+    async def close_exchanged(self, services: Services, in_use: Collection[Tracker] = ()) -> None:
+        """Close the trackers that were exchanged and that nobody uses any more."""
+        for tracker in [tracker for tracker in self._exchanged if tracker not in in_use]:
+            self._exchanged.remove(tracker)
+            try:
+                with anyio.fail_after(CLOSING_DEADLINE):
+                    await tracker.aclose()
+            except (TrackerError, TimeoutError) as error:
+                detail = services.redactor.text(str(error))
+                self._note(services, "warning", "a tracker of an earlier workflow could not be closed", detail)
+
     def _take_over(self, services: Services, reload: Changed) -> None:
         old, new = services.workflow.config, reload.workflow.config
         services.workflow = reload.workflow
@@ -59,6 +77,7 @@ class WorkflowKeeper:
         services.redactor = Redactor(secrets)
         services.agent = adapters.build_agent(new)
         if tracker_settings(old) != tracker_settings(new):
+            self._exchanged.append(services.tracker)
             services.tracker = adapters.build_tracker(new)
         services.ledger.post(ev.PolicySet(at=services.clock.now(), policy=new.policy()))
         self._note(services, "info", "the workflow changed; new runs follow it", "")

@@ -25,6 +25,7 @@ from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
 from ..tools.tracker_api import Reach, handle
+from ..trackers.port import Tracker
 from . import comments
 from .deeds import Deeds
 from .effects import TRACKER_DEADLINE, Effect, deliver
@@ -67,6 +68,10 @@ class ActiveRun:
         actor = IssueRef(claim.issue_id, claim.identifier)
         self._deeds = Deeds(actor, claim.run_id, services.ledger.world, self._tracker, services.redactor)
         self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id))
+
+    @property
+    def tracker(self) -> Tracker:
+        return self._tracker
 
     def now(self) -> float:
         return self._services.clock.now()

@@ -62,7 +62,10 @@ class Unchanged(Struct, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """`needs_restart` names the keys that differ from those the service was started with."""
+    """`needs_restart` names the keys that differ in the file from those the service was started with.
+
+    In the workflow they are what they were at the start: until the restart such a change changes nothing.
+    """
 
     workflow: Workflow
     needs_restart: tuple[str, ...] = ()
@@ -96,7 +99,6 @@ class Reloader:
         self._inspect = inspect
         self._watch = FileWatch([path, self._env_file] if self._env_file else [path])
         self.current = load(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect)
-        self._started = self.current.config
         self._seen = self.current.digest
 
     def refresh(self) -> Reload:
@@ -111,17 +113,25 @@ class Reloader:
         self._seen = found.digest
         if found.workflow is None:
             return Broken(found.errors)
-        restart = _restart_keys(self._started, found.workflow.config)
-        # The root is locked when the service starts, and work goes on in no other.
-        workspace = replace(found.workflow.config.workspace, root=self._started.workspace.root)
-        self.current = replace(found.workflow, config=replace(found.workflow.config, workspace=workspace))
-        return Changed(self.current, restart)
+        config, needs_restart = _held_back(self.current.config, found.workflow.config)
+        self.current = replace(found.workflow, config=config)
+        return Changed(self.current, needs_restart)
 
 
-def _restart_keys(started: Config, now: Config) -> tuple[str, ...]:
-    keys = {
-        "db_path": started.db_path != now.db_path,
-        "tracker.kind": started.tracker.kind != now.tracker.kind,
-        "workspace.root": started.workspace.root != now.workspace.root,
-    }
-    return tuple(key for key, differs in keys.items() if differs)
+def _held_back(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
+    """The new settings as far as they take effect without a restart, and the keys that do not."""
+    needs_restart = []
+    if old.db_path != new.db_path:
+        needs_restart.append("db_path")
+        new = replace(new, db_path=old.db_path)
+    if old.tracker.kind != new.tracker.kind:
+        # All that is said about a tracker is said about one of its kind, the option block and the key included.
+        kind = old.tracker.kind
+        needs_restart.append("tracker.kind")
+        options = {**new.options, kind: old.options.get(kind, {})}
+        secrets = tuple(dict.fromkeys((*new.secrets, *old.secrets)))
+        new = replace(new, tracker=old.tracker, options=options, secrets=secrets)
+    if old.workspace.root != new.workspace.root:
+        needs_restart.append("workspace.root")
+        new = replace(new, workspace=replace(new.workspace, root=old.workspace.root))
+    return new, tuple(needs_restart)
