@@ -69,7 +69,7 @@ def assert_sound(scene: Scene) -> None:
 def _read(scene: Scene) -> tuple[list[ev.AnyEvent], Loaded]:
     with closing(connect_readonly(scene.db_path)) as db:
         log = [entry.event for entry in events(db, limit=1_000_000)]
-        return log, load(db, _fold(log).day)
+        return log, load(db, max(_fold(log).days, default=""))
 
 
 def _fold(log: list[ev.AnyEvent]) -> World:

@@ -9,7 +9,7 @@ from dataclasses import fields
 
 from sortie.core import actions as act
 from sortie.core import events as ev
-from sortie.core.budget import session_refused
+from sortie.core.budget import day_of, session_refused
 from sortie.core.decide import Tick, decide
 from sortie.core.fingerprint import fingerprint
 from sortie.core.model import Issue
@@ -132,7 +132,7 @@ def _is_true(rule: str, world: World, issue: Issue, now: float) -> bool:
             fault = world.fault_of(policy.provider)
             return fault is not None and (fault.until > now or _is_tried(world, fault))
         case "day-budget":
-            return bool(session_refused(world.day_spent, policy.per_day))
+            return bool(session_refused(world.spent_today(day_of(now)), policy.per_day))
         case "no-slot":
             return len(world.running) >= policy.max_concurrent
         case "no-state-slot":

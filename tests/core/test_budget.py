@@ -80,6 +80,14 @@ def test_a_refund_for_yesterday_leaves_today_alone():
     assert made.spent_today(NEXT_DAY) == Spent(sessions=1)
 
 
+def test_a_clock_that_is_set_back_and_forth_gives_no_day_a_second_budget():
+    made = World(POLICY)
+    made.apply(claimed("1", NEXT_DAY))
+    made.apply(claimed("2", DAY))
+    assert made.spent_today(DAY) == Spent(sessions=1), "what is spent on an earlier day counts there"
+    assert made.spent_today(NEXT_DAY) == Spent(sessions=1), "and the later one is not forgotten"
+
+
 def test_turns_and_usage_are_charged_to_the_issue_and_the_day():
     made = world(running())
     made.apply(ev.TurnStarted(at=NOW, issue_id="1", run_id="r1", turn=1, day=DAY))

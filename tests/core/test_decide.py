@@ -91,13 +91,13 @@ def test_runs_count_in_the_state_their_issue_is_in_now():
 
 def test_sessions_started_in_the_same_tick_count_for_the_day():
     made = world(view("1"), view("2"), view("3"), rules=policy(per_day=Limits(sessions=3)))
-    made.day, made.day_spent = DAY, Spent(sessions=1)
+    made.days[DAY] = Spent(sessions=1)
     assert told(made) == ["start 1: new", "start 2: new", "skip 3: day-budget"]
 
 
 def test_a_new_day_has_a_new_budget():
     made = world(view("1"), rules=policy(per_day=Limits(sessions=3)))
-    made.day, made.day_spent = "2026-03-29", Spent(sessions=3)
+    made.days["2026-03-29"] = Spent(sessions=3)
     assert told(made) == ["start 1: new"]
 
 

@@ -1,4 +1,4 @@
-"""A workflow that changes while the service runs: what takes effect at once does, what needs a restart waits for it."""
+"""A workflow that changes while the service runs: what needs a restart waits for it, the rest does not."""
 
 from __future__ import annotations
 

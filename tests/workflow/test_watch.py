@@ -147,9 +147,8 @@ def test_what_needs_a_restart_stays_as_it_was_and_the_rest_takes_effect(tmp_path
     reload = reloader(tmp_path)
     old = reload.current.config
     other = SETTINGS.replace("kind: file", "kind: github\n  api_key: a-secret-of-github")
-    write(
-        tmp_path, other + "  max_turns: 3\ndb_path: other.db\nworkspace: {root: elsewhere, archive_keep_days: 3}\n"
-    )
+    elsewhere = "db_path: other.db\nworkspace: {root: elsewhere, archive_keep_days: 3}\n"
+    write(tmp_path, f"{other}  max_turns: 3\n{elsewhere}")
     result = reload.refresh()
     assert isinstance(result, Changed)
     assert result.needs_restart == ("db_path", "tracker.kind", "workspace.root")

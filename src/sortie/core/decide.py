@@ -19,6 +19,8 @@ from .world import Aside, Pause, Waiting, World
 class Tick(Struct, frozen=True, kw_only=True):
     """`candidates_known` is False when the tracker did not answer; then nothing new starts.
 
+    `day` is the one that pays, and empty where the calendar agrees with `now`.
+
     `unsure` names issues whose run ended while the tracker was being read: what it said of them may be older
     than that end, so nothing is decided about them before the next look.
     """
@@ -27,6 +29,7 @@ class Tick(Struct, frozen=True, kw_only=True):
     candidates_known: bool
     overdue: tuple[act.Overdue, ...] = ()
     unsure: tuple[str, ...] = ()
+    day: str = ""
 
 
 def decide(world: World, tick: Tick) -> list[act.Action]:
@@ -130,7 +133,7 @@ class _Dispatch:
         self.now = tick.now
         self.free = world.policy.max_concurrent - len(world.running)
         self.by_state = self._running_by_state()
-        self.today = world.spent_today(day_of(tick.now))
+        self.today = world.spent_today(tick.day or day_of(tick.now))
         self.fault = world.fault_of(world.policy.provider)
         self.tried = self.fault is not None and self._is_tried(self.fault)
         self.started = 0

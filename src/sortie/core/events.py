@@ -69,9 +69,13 @@ class IssueLeft(Event, frozen=True, kw_only=True, tag="left"):
 
 
 class Ticked(Event, frozen=True, kw_only=True, tag="tick"):
-    """What `decide` was given beyond the world, and what it answered. Ticks without actions are not kept."""
+    """What `decide` was given beyond the world, and what it answered. Ticks without actions are not kept.
+
+    `now` is the time it was given; `at`, here as everywhere, is what the calendar said.
+    """
 
     candidates_known: bool
+    now: float | None = None
     overdue: tuple[Overdue, ...] = ()
     unsure: tuple[str, ...] = ()
     actions: tuple[Action, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from .actions import Action
+from .budget import day_of
 from .decide import Tick, decide
 from .events import AnyEvent, PolicySet, Ticked
 from .world import World
@@ -38,4 +39,10 @@ def replay(events: Iterable[AnyEvent]) -> Iterator[Divergence]:
 
 
 def _tick(event: Ticked) -> Tick:
-    return Tick(now=event.at, candidates_known=event.candidates_known, overdue=event.overdue, unsure=event.unsure)
+    return Tick(
+        now=event.at if event.now is None else event.now,
+        candidates_known=event.candidates_known,
+        overdue=event.overdue,
+        unsure=event.unsure,
+        day=day_of(event.at),
+    )

@@ -80,14 +80,14 @@ class World:
     proofs: dict[str, float] = field(default_factory=dict)
     faults: dict[str, float] = field(default_factory=dict)
     spent: dict[str, Spent] = field(default_factory=dict)
-    day: str = ""
-    day_spent: Spent = field(default_factory=Spent)
+    days: dict[str, Spent] = field(default_factory=dict)
 
     def spent_on(self, issue_id: str) -> Spent:
         return self.spent.get(issue_id, Spent())
 
     def spent_today(self, day: str) -> Spent:
-        return self.day_spent if day == self.day else Spent()
+        """Each day has an account of its own: a clock that is set back and forth gives none a second budget."""
+        return self.days.get(day, Spent())
 
     def fault_of(self, agent: str) -> Pause | None:
         """What keeps this agent from working at all, as far as is known."""
@@ -210,7 +210,4 @@ class World:
     ) -> None:
         usage = charge.usage if charge else None
         self.spent[issue_id] = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
-        if day < self.day:
-            return  # a refund or a late report for a day that is over changes nothing today
-        self.day_spent = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
-        self.day = day
+        self.days[day] = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)

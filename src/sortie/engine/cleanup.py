@@ -145,7 +145,8 @@ class Cleanup:
         return runs[0].attempt if runs else 0
 
     def _prune(self) -> None:
-        config, now = self._services.workflow.config, self._services.clock.now()
+        config, clock = self._services.workflow.config, self._services.clock
+        now = clock.on_calendar(clock.now())  # as the times of files are
         prune(archive_directory(config.db_path), config.workspace.archive_keep_days, now)
         prune_logs(logs_directory(config.db_path), config.workspace.archive_keep_days, now)
 

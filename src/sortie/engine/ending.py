@@ -76,7 +76,7 @@ class Ending:
             return planned  # the run counts as not begun
         if handoff:
             planned.append(self._effect("handoff", "transition", self._policy.handoff_state))
-        seconds = self._now() - self._claim.claimed_at
+        seconds = max(self._services.clock.on_calendar(self._now()) - self._claim.claimed_at, 0.0)
         wanted = self._config.tracker.comments
         if outcome.status == "succeeded" and wanted.on_completion:
             text = comments.on_completion(outcome, usage, seconds)

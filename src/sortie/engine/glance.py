@@ -66,7 +66,7 @@ def glance(services: Services, runs: Sequence[ActiveRun]) -> Glance:
         parked=tuple(world.parked.values()),
         ready=sum(1 for issue_id in world.issues if issue_id not in held),
         slots=world.policy.max_concurrent,
-        today=world.day_spent,
+        today=world.spent_today(services.clock.day(now)),
     )
 
 
@@ -80,7 +80,7 @@ def _run(world: World, run: ActiveRun, now: float) -> RunGlance:
         attempt=claim.attempt,
         turn=claim.turn,
         max_turns=world.policy.max_turns,
-        seconds=now - claim.claimed_at,
+        seconds=now - run.since,
         quiet_seconds=now - run.pulse.last_sign,
         usage=run.usage_so_far,
         last_line=run.last_line,

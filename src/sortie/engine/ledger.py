@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import anyio
+from msgspec.structs import replace
 
 from ..core.events import AnyEvent, sound
 from ..core.world import World
@@ -23,7 +24,10 @@ Listener = Callable[[AnyEvent], None]
 
 
 class Ledger:
-    """`on_trouble` hears that the store cannot be written, and an empty string when it can again."""
+    """`on_trouble` hears that the store cannot be written, and an empty string when it can again.
+
+    `on_calendar` gives the time that events bear from the one that is scheduled by.
+    """
 
     def __init__(
         self,
@@ -31,6 +35,7 @@ class Ledger:
         world: World,
         listeners: Sequence[Listener] = (),
         on_trouble: Callable[[str], None] = lambda _: None,
+        on_calendar: Callable[[float], float] = lambda moment: moment,
     ) -> None:
         self.store = store
         self.world = world
@@ -40,13 +45,14 @@ class Ledger:
         self._writing = False
         self._more = asyncio.Event()
         self._on_trouble = on_trouble
+        self._on_calendar = on_calendar
 
     def listen(self, listener: Listener) -> None:
         """Tell it every event from now on, in the order of the log. It must not block and not raise."""
         self._listeners.append(listener)
 
     def post(self, *events: AnyEvent) -> None:
-        sane = [sound(event) for event in events]
+        sane = [self._dated(sound(event)) for event in events]
         for event in sane:
             self.world.apply(event)
         self._pending.extend(sane)
@@ -54,6 +60,10 @@ class Ledger:
         for event in sane:
             for listener in self._listeners:
                 listener(event)
+
+    def _dated(self, event: AnyEvent) -> AnyEvent:
+        at = self._on_calendar(event.at)
+        return event if at == event.at else replace(event, at=at)
 
     async def record(self, *events: AnyEvent) -> None:
         """Post the events and wait until they are on disk."""

@@ -55,8 +55,7 @@ def world_of(loaded: Loaded, policy: Policy) -> World:
             for row in loaded.pauses
         },
         spent=dict(loaded.spent),
-        day=loaded.day,
-        day_spent=loaded.day_spent,
+        days=dict(loaded.days),
     )
 
 

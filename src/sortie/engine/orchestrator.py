@@ -15,7 +15,6 @@ import anyio
 
 from .. import __version__
 from ..core import events as ev
-from ..core.budget import day_of
 from ..core.liveness import next_deadline
 from ..core.redact import Redactor
 from ..errors import TrackerError
@@ -74,7 +73,7 @@ class Orchestrator:
         config = self._keeper.current.config
         holder = {"workflow": str(config.path)}
         async with Store.open(config.db_path, holder=holder, root=config.workspace.root) as store:
-            day = day_of(self._clock.now())
+            day = self._clock.day(self._clock.now())
             loaded = await store.read(lambda db: load_rows(db, day))
             services = self._services = self._serve(store, loaded)
             try:
@@ -104,7 +103,7 @@ class Orchestrator:
     def _serve(self, store: Store, loaded: Loaded) -> Services:
         workflow = self._keeper.current
         world = world_of(loaded, workflow.config.policy())
-        ledger = Ledger(store, world, self._listeners, self._on_trouble)
+        ledger = Ledger(store, world, self._listeners, self._on_trouble, self._clock.on_calendar)
         return Services(
             ledger=ledger,
             clock=self._clock,

@@ -11,7 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.budget import day_of, turn_refused
+from ..core.budget import turn_refused
 from ..core.events import AnyEvent, Level
 from ..core.exits import Outcome, is_agent_fault, stopped
 from ..core.liveness import Pulse
@@ -55,7 +55,8 @@ class ActiveRun:
         self.session_id = session_id
         self.usage = Usage()
         self.last_line = ""
-        self.pulse = Pulse(issue_id=claim.issue_id, run_id=claim.run_id, last_sign=self.now())
+        self.since = self.now()
+        self.pulse = Pulse(issue_id=claim.issue_id, run_id=claim.run_id, last_sign=self.since)
         self._unbilled = Usage()
         self._unpriced = Usage()
         self._in_turn = anyio.Event()
@@ -208,8 +209,7 @@ class ActiveRun:
 
     async def begin_turn(self, turn: int) -> str:
         self.bill()
-        now = self.now()
-        day = day_of(now)
+        day = self._services.clock.day(self.now())
         policy, world = self._services.ledger.world.policy, self._services.ledger.world
         if refused := turn_refused(world.spent_on(self.claim.issue_id), policy.per_issue):
             return f"the budget of this issue is used up: {refused}"
@@ -249,7 +249,7 @@ class ActiveRun:
         self.post(*events)
         for event in events:
             if isinstance(event, ev.ToolCalled):
-                self._log.write(event.at, "tool", narrate(event).text.removeprefix("tool "))
+                self._log_line("tool", narrate(event).text.removeprefix("tool "))
 
     async def refresh_issue(self) -> Issue | None:
         try:
@@ -270,7 +270,10 @@ class ActiveRun:
     def sign(self, source: str, text: str) -> None:
         self.pulse.last_sign = self.now()
         self.last_line = self._services.redactor.text(text)
-        self._log.write(self.pulse.last_sign, source, self.last_line)
+        self._log_line(source, self.last_line)
+
+    def _log_line(self, source: str, text: str) -> None:
+        self._log.write(self._services.clock.on_calendar(self.now()), source, text)
 
     def alive(self) -> None:
         self.pulse.last_sign = self.now()
@@ -297,7 +300,7 @@ class ActiveRun:
             return
         usage, self._unbilled = self._unbilled, Usage()
         self.usage = self.usage.plus(usage)
-        self.post(self._event(ev.Charged, usage=usage, day=day_of(self.now())))
+        self.post(self._event(ev.Charged, usage=usage, day=self._services.clock.day(self.now())))
 
     def _price_the_rest(self) -> None:
         """The agent never told what these tokens cost: the workflow's rates have to do."""

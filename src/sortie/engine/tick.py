@@ -8,7 +8,6 @@ import anyio
 
 from ..core import actions as act
 from ..core import events as ev
-from ..core.budget import day_of
 from ..core.decide import Tick, decide
 from ..core.liveness import Pulse, overdue
 from ..core.model import Issue
@@ -54,6 +53,7 @@ class Ticker:
             candidates_known=found is not None,
             overdue=overdue(self.pulses(), ledger.world.policy, now),
             unsure=tuple(sorted(self._touched)),
+            day=self._services.clock.day(now),
         )
         self.undecided = bool(tick.unsure)
         actions = decide(ledger.world, tick)
@@ -116,6 +116,7 @@ class Ticker:
         """The decision as events, in order: first the record of the tick, then what it changes."""
         ticked = ev.Ticked(
             at=tick.now,
+            now=tick.now,
             candidates_known=tick.candidates_known,
             overdue=tick.overdue,
             unsure=tick.unsure,
@@ -125,7 +126,7 @@ class Ticker:
         starts: list[ev.Claimed] = []
         stops: list[act.Stop] = []
         for action in actions:
-            event = self._event(action, tick.now)
+            event = self._event(action, tick)
             events.append(event)
             if isinstance(event, ev.Claimed):
                 starts.append(event)
@@ -133,10 +134,11 @@ class Ticker:
                 stops.append(action)
         return events, starts, stops
 
-    def _event(self, action: act.Action, now: float) -> ev.AnyEvent:
+    def _event(self, action: act.Action, tick: Tick) -> ev.AnyEvent:
+        now = tick.now
         match action:
             case act.Start():
-                return self._claim(action, now)
+                return self._claim(action, tick)
             case act.Stop():
                 return ev.Stopping(
                     at=now,
@@ -169,9 +171,9 @@ class Ticker:
                 )
                 return ev.Parked(at=now, issue_id=action.issue_id, identifier=action.identifier, park=park)
 
-    def _claim(self, start: act.Start, now: float) -> ev.Claimed:
+    def _claim(self, start: act.Start, tick: Tick) -> ev.Claimed:
         return ev.Claimed(
-            at=now,
+            at=tick.now,
             issue_id=start.issue_id,
             run_id=self._services.new_run_id(),
             identifier=start.identifier,
@@ -180,7 +182,7 @@ class Ticker:
             cause=start.cause,
             agent=self._services.workflow.config.agent.kind,
             session_id=start.session_id,
-            day=day_of(now),
+            day=tick.day,
         )
 
     def _carry_out(self, starts: Iterable[ev.Claimed], stops: Iterable[act.Stop], issues: dict[str, Issue]) -> None:

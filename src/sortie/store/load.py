@@ -92,7 +92,8 @@ class WorkspaceRow(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `day_spent` is that of the day asked for.
+    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `days` is by day; `day_spent` is that of the day
+    asked for.
 
     `unreadable` has a sentence for each row that could not be understood; it is left out, or what is bad in it.
     """
@@ -107,6 +108,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
     issues: dict[str, ev.View]
     skips: dict[str, tuple[str, str]]
     spent: dict[str, Spent] = {}
+    days: dict[str, Spent] = {}
     day: str
     day_spent: Spent
     unreadable: list[str]
@@ -121,6 +123,7 @@ def load(db: Connection, day: str) -> Loaded:
             workspaces=_rows(db, WorkspaceRow, "workspaces", "key"),
             commands=pending_commands(db),
             spent=_spent(db, "scope = 'issue'"),
+            days=_spent(db, "scope = 'day'"),
         )
 
 
