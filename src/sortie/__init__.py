@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .core.world import World
     from .engine.glance import Summary
     from .engine.orchestrator import Orchestrator
+    from .engine.service import serve
     from .errors import (
         AgentError,
         ConfigurationError,
@@ -36,6 +37,7 @@ _HOMES = {
     "core.world": ("World",),
     "engine.glance": ("Summary",),
     "engine.orchestrator": ("Orchestrator",),
+    "engine.service": ("serve",),
     "errors": (
         "AgentError",
         "ConfigurationError",
@@ -79,6 +81,7 @@ __all__ = [
     "delete_status",
     "parse_status",
     "read_status",
+    "serve",
     "workspace_key",
 ]
 

@@ -71,3 +71,13 @@ print(json.dumps([problems, tool.name, tool.run({{"suffix": ".py"}}, context)]))
     argv = [sys.executable, "-c", script]
     answer = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, check=True, timeout=50)
     assert json.loads(answer.stdout) == [[], "line_count", {"files": 1, "lines": 2}]
+
+
+def test_the_python_program_works_its_issues_off_and_reports(tmp_path):
+    project = tmp_path / "program"
+    shutil.copytree(EXAMPLES / "python-program", project)
+    argv = [sys.executable, str(project / "work.py")]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["PY-1: handed over to In Review", "PY-2: handed over to In Review"]
+    assert states(project) == {"PY-1": "In Review", "PY-2": "In Review"}

@@ -20,6 +20,7 @@ from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..hosts.local import LocalHost
 from ..hosts.port import Host
+from ..process.platform import prepare
 from ..process.sweep import end_orphans
 from ..store import Store
 from ..store.load import Loaded
@@ -45,31 +46,36 @@ TRIES_BEFORE_GIVING_UP = 3
 
 
 class Orchestrator:
-    """Drains a tracker with agents. `run` may be called once; `drain` ends it from outside."""
+    """Drains a tracker with agents. `run` may be called once; `drain` ends it from outside.
+
+    `environ` is what settings and agents are taken from, our own environment if left out. Each of `listeners` is
+    called with every event; `on_trouble` with a sentence while the store cannot be written, and with "" after that.
+    """
 
     def __init__(
         self,
-        workflow: Path,
+        workflow: Path | str,
         *,
-        environ: Mapping[str, str] = os.environ,
+        environ: Mapping[str, str] | None = None,
         env_file: Path | None = None,
         listeners: Sequence[Listener] = (),
         on_trouble: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
         host: Host | None = None,
     ) -> None:
-        self._environ = environ
-        self._keeper = WorkflowKeeper(workflow, environ, env_file)
+        self._environ = os.environ if environ is None else environ
+        self._keeper = WorkflowKeeper(Path(workflow), self._environ, env_file)
         self._listeners = list(listeners)
         self._on_trouble = on_trouble
         self._clock = clock or Clock()
-        self._host = host or LocalHost(environ)
+        self._host = host or LocalHost(self._environ)
         self._services: Services | None = None
         self._ticker: Ticker | None = None
         self._draining = asyncio.Event()
 
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until drained, or until nothing is running, due or dispatchable."""
+        prepare()
         config = self._keeper.current.config
         holder = {"workflow": str(config.path)}
         async with Store.open(config.db_path, holder=holder, root=config.workspace.root) as store:

@@ -10,7 +10,6 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..process.orphans import household
-from ..process.platform import prepare
 from .glance import Summary
 from .orchestrator import Orchestrator
 
@@ -35,7 +34,6 @@ def serve(
     follow each other within half a second are one. `on_drain` is called when the next one would count; `before_exit`
     before that one takes effect, for whoever has a terminal to put in order.
     """
-    prepare()
     with household.sole_parent():
         return anyio.run(_serve, orchestrator, until_idle, on_drain, before_exit)
 

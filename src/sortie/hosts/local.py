@@ -35,8 +35,8 @@ CLOSE_DEADLINE = 30.0
 class LocalHost:
     """Runs as child processes of this process."""
 
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        self._environ = environ
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
 
     def prepare(self, order: RunOrder, link: RunLink) -> Execution:
         return LocalRun(order, link, self._environ)

@@ -1,4 +1,4 @@
-"""What a long-running orchestrator asks of the operating system once, before its event loop starts."""
+"""What a long-running orchestrator asks of the operating system once, before its first child."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 import resource
 import signal
 import sys
+from threading import current_thread, main_thread
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -14,7 +15,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def prepare() -> None:
     """Make this process fit to own many children. Each step is best effort: without it we run, less well.
 
-    Call it in the main thread. Without the subreaper step, a daemon that an agent left behind becomes a child of
+    Without the subreaper step, a daemon that an agent left behind becomes a child of
     init, and is found only by the sweep at the next start.
     """
     _watch_children_by_pidfd()
@@ -40,7 +41,7 @@ def _raise_open_file_limit() -> None:
 
 def _keep_exit_statuses() -> None:
     # Inherited from a careless parent, an ignored SIGCHLD would throw away how every agent ended.
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN and current_thread() is main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
