@@ -18,7 +18,6 @@ from sortie.core.budget import day_of
 from sortie.engine.clock import Clock
 
 DAY = 86_400.0
-MORNING = 1_800_000_000.0
 
 WORKFLOW = """\
 ---
@@ -69,8 +68,9 @@ def test_help_shows_no_environment():
 
 async def test_the_day_of_a_budget_and_the_times_in_logs_follow_the_calendar(tmp_path):
     """Set a day ahead, there is a new budget; set back, the old one is used up as it was."""
-    ahead, heard, begun = [0.0], [], time.monotonic()
-    clock = Clock(wall=lambda: MORNING + time.monotonic() - begun + ahead[0])
+    heard: list[ev.AnyEvent] = []
+    ahead, begun, noon = [0.0], time.monotonic(), time.time() // DAY * DAY + DAY / 2
+    clock = Clock(wall=lambda: noon + time.monotonic() - begun + ahead[0])
     orchestrator = sortie.Orchestrator(project(tmp_path, 1), clock=clock, listeners=[heard.append])
 
     async def event(kind, issue_id):
