@@ -197,3 +197,4 @@ def test_a_failed_try_is_told_with_its_reason(scene):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^T-1 +handed off +2 ", done.stdout, re.MULTILINE)
     assert re.search(r" warn  T-1 run failed .*exit code 7.*it broke", done.stderr)
+    assert done.stderr.count("it broke") == 1, "one failure is one line"

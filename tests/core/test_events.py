@@ -143,7 +143,14 @@ def test_runs_are_told_with_their_verdict():
 
 
 def test_settlements_are_told_with_what_follows():
-    assert said(ev.Settled) == "next try (error) at 2026-03-30 23:40:10Z: exit 1"
+    """What went wrong was told by the verdict; a failure is not told twice."""
+    assert said(ev.Settled) == "next try (error) at 2026-03-30 23:40:10Z"
+    assert (
+        said(ev.Settled, why="the agent goes on") == "next try (error) at 2026-03-30 23:40:10Z: the agent goes on"
+    )
+    failed = replace(PARK, kind="error", reason="exit 1")
+    assert "exit 1" not in said(ev.Settled, retry=None, park=failed, why="exit 1")
+    assert "exit 1" not in said(ev.Skipped, rule="parked", detail="exit 1")
     assert said(ev.Settled, retry=None, park=PARK) == "parked (signal): a key is missing"
     assert said(ev.Settled, retry=None) == "released: exit 1"
 

@@ -105,6 +105,31 @@ def test_a_workflow_that_breaks_while_the_service_runs_changes_nothing(project):
     assert project.notes().count("the workflow is broken") == 1
 
 
+def test_what_is_mended_is_said_as_what_broke_was(project):
+    """The tracker's file, one of its records, and the workflow: each once."""
+    project.add("1", BLOCKED)
+    service = project.start()
+    service.until(lambda: project.runs("1"))
+    good = project.issues()
+
+    def told(level: str) -> list[str]:
+        return [note.message for note in project.events(ev.Noted) if note.level == level and not note.issue_id]
+
+    project.put(project.issues_path, b"[{")
+    service.until(lambda: "the tracker could not be read; nothing new starts" in told("warning"))
+    project.write_issues([*good, {"id": "2"}])
+    service.until(lambda: "a record of the tracker is ignored" in told("warning"))
+    assert told("info") == ["the tracker can be read again"]
+    project.write_issues(good)
+    service.until(lambda: "every record of the tracker can be used again" in told("info"))
+    project.put(project.workflow_path, b"---\nagent: [broken\n---\nprompt\n")
+    service.until(lambda: "the workflow is broken; the last good one stays" in told("warning"))
+    project.workflow()
+    service.until(lambda: "the workflow can be used again; new runs follow it" in told("info"))
+    service.stop()
+    assert len(told("info")) == len(told("warning")) == 3
+
+
 def test_a_changed_workflow_is_used_by_the_next_run(project):
     """The run that is going on keeps what it began with."""
     gate = project.root / "gate"

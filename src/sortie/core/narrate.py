@@ -44,7 +44,8 @@ def narrate(event: ev.AnyEvent) -> Sentence:
         case ev.Noted():
             return Sentence(event.level, _with(event.message, event.detail))
         case ev.Skipped():
-            return Sentence("info", _with(f"not started: {RULES.get(event.rule, event.rule)}", event.detail))
+            detail = "" if event.rule == "parked" else event.detail  # why it is parked was said when it was
+            return Sentence("info", _with(f"not started: {RULES.get(event.rule, event.rule)}", detail))
         case ev.RunEnded():
             return _run_ended(event)
         case ev.Settled():
@@ -151,13 +152,17 @@ def _paused(event: ev.ProviderPaused) -> Sentence:
 
 
 def _settled(event: ev.Settled) -> Sentence:
+    """What follows the end of the run, which told itself what went wrong."""
+    if event.park and event.park.kind == "error":
+        return Sentence("warning", "parked (error): it is not tried again until a person acts")
     if event.park:
         return Sentence("warning", f"parked ({event.park.kind}): {event.park.reason}")
     if event.retry and event.retry.kind == "held":
         return Sentence("info", "not charged; it starts again when its agent can run")
     if event.retry:
         when = clock(event.retry.due_at)
-        return Sentence("info", _with(f"next try ({event.retry.kind}) at {when}", event.why))
+        why = "" if event.why == event.retry.error else event.why
+        return Sentence("info", _with(f"next try ({event.retry.kind}) at {when}", why))
     return Sentence("info", _with("released", event.why))
 
 

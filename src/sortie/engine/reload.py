@@ -45,6 +45,7 @@ class WorkflowKeeper:
             path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems
         )
         self._exchanged: list[Tracker] = []
+        self._broken = False
 
     @property
     def current(self) -> Workflow:
@@ -56,6 +57,7 @@ class WorkflowKeeper:
             case Changed() as reload:
                 self._take_over(services, reload)
             case Broken(problems):
+                self._broken = True
                 detail = services.redactor.text("\n".join(problems))
                 self._note(services, "warning", "the workflow is broken; the last good one stays", detail)
 
@@ -80,7 +82,9 @@ class WorkflowKeeper:
             self._exchanged.append(services.tracker)
             services.tracker = adapters.build_tracker(new)
         services.ledger.post(ev.PolicySet(at=services.clock.now(), policy=new.policy()))
-        self._note(services, "info", "the workflow changed; new runs follow it", "")
+        what = "can be used again" if self._broken else "changed"
+        self._broken = False
+        self._note(services, "info", f"the workflow {what}; new runs follow it", "")
         if reload.needs_restart:
             keys = ", ".join(reload.needs_restart)
             self._note(services, "warning", f"a change takes effect only after a restart: {keys}", "")

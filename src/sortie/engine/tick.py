@@ -93,11 +93,15 @@ class Ticker:
                 self._note("warning", "the tracker could not be read; nothing new starts", str(error))
             self.tracker_error = str(error)
             return None
+        if self.tracker_error:
+            self._note("info", "the tracker can be read again", "")
         self.tracker_error = ""
-        if found.problems != self._problems:
-            for problem in found.problems:
+        for problem in found.problems:
+            if problem not in self._problems:
                 self._note("warning", "a record of the tracker is ignored", problem)
-            self._problems = found.problems
+        if self._problems and not found.problems:
+            self._note("info", "every record of the tracker can be used again", "")
+        self._problems = found.problems
         self._remark(found)
         return found
 
