@@ -95,3 +95,21 @@ async def test_the_day_of_a_budget_and_the_times_in_logs_follow_the_calendar(tmp
     assert second.day == day_of(second.at) == day_of(first.at + DAY)
     log = tmp_path / ".sortie.logs" / f"{second.run_id}.log"
     assert f"{second.day}T" in log.read_text()
+
+
+async def test_a_run_that_is_claimed_while_we_are_asked_to_stop_is_stopped_by_us(tmp_path):
+    """Its end is our shutdown too: no failure, no session charged."""
+    heard: list[ev.AnyEvent] = []
+
+    def listen(event: ev.AnyEvent) -> None:
+        heard.append(event)
+        if isinstance(event, ev.Claimed):
+            orchestrator.drain()
+
+    orchestrator = sortie.Orchestrator(project(tmp_path, 1), listeners=[listen])
+    with anyio.fail_after(30):
+        summary = await orchestrator.run()
+    (ended,) = [event for event in heard if isinstance(event, ev.RunEnded)]
+    assert (ended.status, ended.stop) == ("cancelled", "shutdown")
+    assert [waiting.retry.kind for waiting in summary.waiting] == ["resume"]
+    assert summary.drained

@@ -219,8 +219,10 @@ class Orchestrator:
                 for run in live
             )
         )
-        for active in ticker.runs.values():
-            active.stop()
+        for issue_id, active in ticker.runs.items():
+            claim = running.get(issue_id)
+            if claim and claim.stop:  # one that was claimed meanwhile has its turn when the last tick is over
+                active.stop()
 
     async def _watch(self, services: Services) -> None:
         """Wake the loop when a file changed or a person left a command; end it when the store is gone."""
