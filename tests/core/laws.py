@@ -14,7 +14,7 @@ from sortie.core.decide import Tick, decide
 from sortie.core.fingerprint import fingerprint
 from sortie.core.model import Issue
 from sortie.core.policy import Limits
-from sortie.core.world import Pause, World
+from sortie.core.world import World
 
 from .people import People
 
@@ -130,7 +130,7 @@ def _is_true(rule: str, world: World, issue: Issue, now: float) -> bool:
             return world.pauses[policy.provider].until > now
         case "agent-held":
             fault = world.fault_of(policy.provider)
-            return fault is not None and (fault.until > now or _is_tried(world, fault))
+            return fault is not None and (fault.until > now or _is_tried(world))
         case "day-budget":
             return bool(session_refused(world.spent_today(day_of(now)), policy.per_day))
         case "no-slot":
@@ -147,8 +147,8 @@ def check_same(folded: World, remembered: World, day: str) -> None:
     assert folded.spent_today(day) == remembered.spent_today(day)
 
 
-def _is_tried(world: World, fault: Pause) -> bool:
-    return any(run.claimed_at >= fault.until and not run.ended for run in world.running.values())
+def _is_tried(world: World) -> bool:
+    return any(run.run_id in world.trials and not run.ended for run in world.running.values())
 
 
 def _running_by_state(world: World) -> Counter[str]:

@@ -173,8 +173,7 @@ class Simulation:
         elif run.pulse.turn_started is not None:
             run.pulse.turn_started = None
             run.turns += 1
-            fault = self.world.fault_of(run.claim.agent)
-            if fault and run.claim.claimed_at >= fault.until:
+            if self.world.fault_of(run.claim.agent) and run.claim.run_id in self.world.trials:
                 self.post(ev.ProviderResumed(**common, provider=run.claim.agent, why="a run of it works"))
             self.post(ev.TurnEnded(**common, turn=run.turns))
             self._refresh(run)
@@ -284,7 +283,7 @@ class Simulation:
         view = self.world.issues.get(issue.id)
         if view and view.state != issue.state:
             self.post(ev.IssueSeen(at=self.now, issue_id=issue.id, view=replace(view, state=issue.state)))
-        self.post(*pause(outcome, result, claim, fault, self.now))
+        self.post(*pause(outcome, result, claim, self.world, self.now))
         self.post(
             ev.Settled(
                 at=self.now,

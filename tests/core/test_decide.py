@@ -125,14 +125,15 @@ def test_one_run_at_a_time_tries_whether_the_agent_works_again():
     made = world(view("1"), view("2"), view("3"))
     made.pauses["command"] = held(NOW)
     assert told(made) == ["start 1: new", "skip 2: agent-held", "skip 3: agent-held"]
-    made.running["1"] = running("1", claimed_at=NOW)
+    made.running["1"] = running("1")
+    made.trials.add("r1")
     assert told(made) == ["skip 2: agent-held", "skip 3: agent-held"]
 
 
 def test_runs_from_before_the_fault_do_not_count_as_a_try():
     made = world(view("1"), view("2"))
     made.pauses["command"] = held(NOW)
-    made.running["1"] = running("1", claimed_at=NOW - 100)
+    made.running["1"] = running("1")
     assert told(made) == ["start 2: new"]
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from sortie.core.exits import (
     AGENT_FAULTS,
@@ -25,10 +24,9 @@ from sortie.core.exits import (
 )
 from sortie.core.exits import stopped as stopped_by
 from sortie.core.policy import Policy
-from sortie.core.world import Pause
 from sortie.errors import AgentError
 
-from .facts import NOW, POLICY, policy, running
+from .facts import NOW, POLICY, policy, running, world
 from .laws import nominal
 
 NO_HANDOFF = policy()
@@ -257,11 +255,12 @@ def test_the_more_runs_meet_a_fault_the_longer_it_takes_until_the_next_one_tries
 
 def test_runs_that_began_before_a_fault_was_known_make_it_no_worse():
     outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False)
-    known = Pause(until=NOW + 1, error_kind="agent_auth", detail="not logged in", tries=1)
-    run = running(agent="command", claimed_at=NOW - 1)
-    assert pause(outcome, follows(outcome), run, known, NOW) == []
-    (first,) = pause(outcome, follows(outcome), run, None, NOW)
-    (again,) = pause(outcome, follows(outcome), replace(run, claimed_at=NOW + 1), known, NOW + 2)
+    run, made = running(agent="command"), world()
+    (first,) = pause(outcome, follows(outcome), run, made, NOW)
+    made.apply(first)
+    assert pause(outcome, follows(outcome), run, made, NOW) == []
+    made.trials.add(run.run_id)
+    (again,) = pause(outcome, follows(outcome), run, made, NOW)
     assert (first.tries, again.tries) == (1, 2)
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from . import actions as act
 from . import events as ev
 from .budget import day_of, session_refused
-from .world import Aside, Pause, Waiting, World
+from .world import Aside, Waiting, World
 
 
 class Tick(Struct, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class _Dispatch:
         self.by_state = self._running_by_state()
         self.today = world.spent_today(tick.day or day_of(tick.now))
         self.fault = world.fault_of(world.policy.provider)
-        self.tried = self.fault is not None and self._is_tried(self.fault)
+        self.tried = self._is_tried()
         self.started = 0
         self.passed_over = {*world.running, *tick.unsure}
 
@@ -196,9 +196,9 @@ class _Dispatch:
             return "no-state-slot", f"{cap} agents run in state {view.state} already"
         return None
 
-    def _is_tried(self, fault: Pause) -> bool:
+    def _is_tried(self) -> bool:
         """Whether a run is under way that will show if the agent works again: one at a time is enough."""
-        return any(run.claimed_at >= fault.until and not run.ended for run in self.world.running.values())
+        return any(run.run_id in self.world.trials and not run.ended for run in self.world.running.values())
 
     def _start(self, view: ev.View) -> list[act.Action]:
         self.free -= 1

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from .events import Park, ParkKind, ProviderPaused, Retry, RunStatus
 from .policy import Policy
 from .retry import CONTINUATION_DELAY, backoff
-from .world import Pause, Running
+from .world import Running, World
 
 LIMIT_WITHOUT_RESET = 300.0
 SHORTEST_LIMIT = 10.0
@@ -121,11 +121,10 @@ def settle(
     return Settlement(why=why, retry=_again(outcome, run, "continuation", now + CONTINUATION_DELAY))
 
 
-def pause(
-    outcome: Outcome, settlement: Settlement, run: Running, fault: Pause | None, now: float
-) -> list[ProviderPaused]:
-    """How the end of this run holds up others of the same agent; `fault` is what is known of that agent already."""
-    if settlement.pause_until is None or (fault and run.claimed_at < fault.until):
+def pause(outcome: Outcome, settlement: Settlement, run: Running, world: World, now: float) -> list[ProviderPaused]:
+    """How the end of this run holds up others of the same agent."""
+    fault = world.fault_of(run.agent)
+    if settlement.pause_until is None or (fault and run.run_id not in world.trials):
         return []  # a run that began before the fault was known tells nothing new
     paused = ProviderPaused(
         at=now,

@@ -67,7 +67,8 @@ class Pause(Struct, frozen=True, kw_only=True):
 @dataclass
 class World:
     """`proofs` is when each agent last completed a turn, `faults` when a run of an issue last met a fault of its
-    agent. Both live in memory only: not knowing them costs one more try.
+    agent, `trials` the runs that began in spite of a known fault, to see whether it is gone. All of it lives in
+    memory only: not knowing it costs one more try.
     """
 
     policy: Policy
@@ -79,6 +80,7 @@ class World:
     pauses: dict[str, Pause] = field(default_factory=dict)
     proofs: dict[str, float] = field(default_factory=dict)
     faults: dict[str, float] = field(default_factory=dict)
+    trials: set[str] = field(default_factory=set)
     spent: dict[str, Spent] = field(default_factory=dict)
     days: dict[str, Spent] = field(default_factory=dict)
 
@@ -152,6 +154,8 @@ class World:
             claimed_at=event.at,
             agent=event.agent,
         )
+        if self.fault_of(event.agent):
+            self.trials.add(event.run_id)
         self.waiting.pop(event.issue_id, None)
         self.parked.pop(event.issue_id, None)
         self.skips.pop(event.issue_id, None)
@@ -169,6 +173,7 @@ class World:
 
     def _settle(self, event: ev.Settled) -> None:
         self.running.pop(event.issue_id, None)
+        self.trials.discard(event.run_id)
         if event.refund:
             self._charge(event.issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
         if event.retry:

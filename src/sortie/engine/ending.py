@@ -130,8 +130,7 @@ class Ending:
             refund=day_of(self._claim.claimed_at) if result.refund else "",
             refund_turns=self._unfinished_turns(outcome) if result.refund_turns else 0,
         )
-        fault = self._ledger.world.fault_of(self._claim.agent)
-        return [*self._new_view(now), *pause(outcome, result, self._claim, fault, now), settled]
+        return [*self._new_view(now), *pause(outcome, result, self._claim, self._ledger.world, now), settled]
 
     def _unfinished_turns(self, outcome: Outcome) -> int:
         """The turn that was charged and did not complete; none where the agent did not get that far."""

@@ -111,7 +111,7 @@ class ActiveRun:
             if not self._workflow.config.policy().is_active(self.issue.state):
                 error = f"the issue is in {self.issue.state} now, which is not active"
                 return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
-        if self._outset.cancel_called:
+        if self._is_stopped():
             return Outcome(status="cancelled", turns=0, session_id=self.session_id)
         session_id, session_cost = await self._conversation()
         order = RunOrder(
@@ -128,15 +128,18 @@ class ActiveRun:
         )
         self._tool_log.prepare()
         self._execution = self._services.host.prepare(order, self)
-        if self._outset.cancel_called:
+        if self._is_stopped():
             self._execution.stop()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._announce_in_time)
             outcome = await self._execution.execute()
             tasks.cancel_scope.cancel()
-        if not (self._outset.cancel_called or is_agent_fault(outcome)):
+        if not (self._is_stopped() or is_agent_fault(outcome)):
             await self._announce()
         return outcome
+
+    def _is_stopped(self) -> bool:
+        return self._outset.cancel_called
 
     async def _conversation(self) -> tuple[str, float]:
         """The one to resume, and its cost: that of the issue's last run, if the same kind of agent led it."""
@@ -184,8 +187,8 @@ class ActiveRun:
     def _agent_works(self) -> None:
         """It used tokens or completed a turn: neither its program nor its provider refuses it."""
         self._works.set()
-        fault = self._services.ledger.world.fault_of(self.claim.agent)
-        if fault and self.claim.claimed_at >= fault.until:
+        world = self._services.ledger.world
+        if world.fault_of(self.claim.agent) and self.claim.run_id in world.trials:
             self.post(self._event(ev.ProviderResumed, provider=self.claim.agent, why="a run of it works"))
 
     def _with_our_stop(self, outcome: Outcome) -> Outcome:

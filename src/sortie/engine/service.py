@@ -30,9 +30,9 @@ def serve(
 ) -> Summary:
     """Run it to its end. The first SIGINT, SIGTERM or SIGHUP drains, the next ends at once; agents survive neither.
 
-    The process is the orchestrator's alone: no child that came to it in another session outlives it. Signals that
-    follow each other within half a second are one. `on_drain` is called when the next one would count; `before_exit`
-    before that one takes effect, for whoever has a terminal to put in order.
+    The process is the orchestrator's alone: no child that came to it in another session outlives it. Signals within
+    half a second are one. `on_drain` is called when the next one would count, `before_exit` before it takes effect,
+    for whoever has a terminal to put in order.
     """
     with household.sole_parent():
         return anyio.run(_serve, orchestrator, until_idle, on_drain, before_exit)

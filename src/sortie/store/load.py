@@ -92,8 +92,7 @@ class WorkspaceRow(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `days` is by day; `day_spent` is that of the day
-    asked for.
+    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `days` by day; `day_spent` is that of one day.
 
     `unreadable` has a sentence for each row that could not be understood; it is left out, or what is bad in it.
     """
