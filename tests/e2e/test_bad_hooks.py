@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tarfile
 
 import pytest
@@ -115,3 +116,28 @@ def test_what_hooks_print_is_in_the_log_of_the_run(project):
     project.run()
     assert "before_run: the disk is on fire" in project.run_log()
     assert "before_run: the disk is on fire" in project.sortie("logs", "T-1").stdout
+
+
+def test_git_never_finds_the_repository_around_the_workspaces(project):
+    """No agent and no hook reaches the operator's repository by asking git from a workspace without one."""
+    subprocess.run(["git", "init", "--quiet"], cwd=project.root, check=True)
+    asks = 'git rev-parse --show-toplevel >> "$DIARY" 2>&1 || echo "{} found none" >> "$DIARY"'
+    names = ("after_create", "before_run", "after_run", "before_remove")
+    workflow(project, timeout_ms=20_000, **{name: asks.format(name) for name in names})
+    project.add("1", f"{asks.format('agent')}; {BLOCKED}")
+    project.run()
+    project.edit("1", state="Done")
+    project.run()
+    assert [line for line in project.diary() if "found none" in line] == [
+        f"{name} found none" for name in ("after_create", "before_run", "agent", "after_run", "before_remove")
+    ]
+    assert str(project.root) not in project.diary()
+
+
+def test_git_still_finds_the_repository_of_the_workspace(project):
+    """From its folders too; and what the operator keeps git out of stays so."""
+    workflow(project, timeout_ms=20_000, after_create="git init --quiet; mkdir inner")
+    project.add("1", f'cd inner; git rev-parse --show-toplevel >> "$DIARY"; {says("$GIT_CEILING_DIRECTORIES")}')
+    project.run(GIT_CEILING_DIRECTORIES="/one:/two")
+    root = project.workspaces.resolve()
+    assert project.diary()[:2] == [f"{root}/T-1", f"{root}:/one:/two"]

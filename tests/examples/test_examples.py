@@ -10,6 +10,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
@@ -51,6 +53,22 @@ def test_the_git_workspace_gives_each_issue_a_branch_with_its_work_committed(tmp
         assert git("branch", "--show-current", cwd=workspace).strip() == f"sortie/GIT-{number}"
         assert git("log", "-1", "--format=%s", cwd=workspace).strip() == f"Work on GIT-{number}"
         assert git("show", "HEAD:CHANGES", cwd=workspace).strip() == f"handled GIT-{number}"
+
+
+@pytest.mark.parametrize("repository", [None, "", "/nowhere"])
+def test_the_git_workspace_inside_a_repository_never_touches_that_repository(tmp_path, repository):
+    """Without its variable it fails, and commits nothing of the operator's: there is no clone to commit to."""
+    git("init", "--quiet", "--initial-branch=main", cwd=tmp_path)
+    git("commit", "--quiet", "--allow-empty", "-m", "start", cwd=tmp_path)
+    (tmp_path / "notes.txt").write_text("not for others\n")
+    before = git("for-each-ref", cwd=tmp_path)
+    environ = {} if repository is None else {"REPOSITORY": repository}
+    code, project = run_example("git-workspace", tmp_path, SORTIE_AGENT_MAX_SESSIONS="1", **environ)
+    assert code == 3, "both issues failed"
+    assert git("for-each-ref", cwd=tmp_path) == before
+    assert git("diff", "--cached", "--name-only", cwd=tmp_path) == ""
+    assert git("branch", "--show-current", cwd=tmp_path).strip() == "main"
+    assert states(project) == {"GIT-1": "To Do", "GIT-2": "To Do"}
 
 
 def test_the_tool_of_the_team_counts_the_lines_of_the_agents_files(tmp_path):

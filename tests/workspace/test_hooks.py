@@ -57,6 +57,17 @@ async def test_a_hook_that_fails_is_named_with_its_code_and_output(hook):
     assert caught.value.output == "first\nlast"
 
 
+async def test_a_hook_of_several_lines_stops_at_the_first_failure(hook, tmp_path):
+    """What follows a line that failed would run on a false assumption."""
+    with pytest.raises(HookError, match="exit code 1"):
+        await hook("echo one\nfalse\ntouch two\n")
+    assert not (tmp_path / "two").exists()
+
+
+async def test_a_failure_that_the_hook_itself_deals_with_is_none(hook):
+    assert await hook("false || echo dealt with\nif false; then :; fi\necho end") == ["dealt with", "end"]
+
+
 async def test_a_hook_ended_by_a_signal_says_so(hook):
     with pytest.raises(HookError, match="Killed"):
         await hook("kill -KILL $$")

@@ -22,6 +22,7 @@ PASSED_ON = (
     "LC_CTYPE",
     "SSH_AUTH_SOCK",
 )
+GIT_CEILING = "GIT_CEILING_DIRECTORIES"
 
 
 def passed_on(environ: Mapping[str, str], extra_names: tuple[str, ...]) -> dict[str, str]:
@@ -39,9 +40,13 @@ def run_environment(
     workspace: Path,
     attempt: int,
 ) -> dict[str, str]:
-    """The complete environment of every process of one run; the marks let a later start find what is left of it."""
+    """The complete environment of every process of one run; the marks let a later start find what is left of it.
+
+    Git looks for a repository upwards, and stops below the workspaces' root: the one around it is the operator's.
+    """
     return {
         **passed_on(environ, extra_names),
+        GIT_CEILING: ":".join(filter(None, (str(workspace.parent), environ.get(GIT_CEILING)))),
         STORE_MARK: store_id,
         RUN_MARK: run_id,
         "SORTIE_ISSUE_ID": issue.id,

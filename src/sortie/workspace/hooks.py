@@ -26,9 +26,13 @@ async def run_hook(
     timeout: float,
     on_line: Callable[[str], None],
 ) -> None:
-    """Run `sh -c script` to its end; every line that it prints goes to `on_line`. Its standard input is empty."""
+    """Run `sh -e -c script` to its end, or to the first of its commands that fails.
+
+    Every line that it prints goes to `on_line`. Its standard input is empty.
+    """
+    command = ["sh", "-e", "-c", script]
     try:
-        child = await start(["sh", "-c", script], cwd_fd=workspace_fd, env=env, run_id=run_id, workspace=workspace)
+        child = await start(command, cwd_fd=workspace_fd, env=env, run_id=run_id, workspace=workspace)
     except SortieError as error:
         raise HookError(f"Hook {name} could not start: {error.message}", fix=error.fix) from error
     tail = _Tail()
