@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 
 import pytest
 
@@ -126,3 +127,26 @@ def test_a_script_that_cannot_start_fails_with_the_fix(scene, doctor):
     assert said.code == 1
     assert "(CRLF)" in verdicts(said)["agent (command)"]["detail"]
     assert f"sed -i 's/\\r$//' {agent}" in verdicts(said)["agent (command)"]["fix"]
+
+
+def test_what_git_would_commit_of_ours_is_warned_of(scene, doctor, say):
+    """The store and what lies beside it may hold secrets; git itself is asked, so every way to ignore counts."""
+    assert "repository" not in verdicts(doctor("--json"))
+    subprocess.run(["git", "init", "--quiet"], cwd=scene.directory, check=True)
+    said = doctor("--json")
+    check = verdicts(said)["repository"]
+    assert (said.code, check["verdict"]) == (0, "WARN")
+    assert all(name in check["detail"] for name in (".sortie.db", ".sortie.logs", ".sortie.archive", "workspaces"))
+    (scene.directory / ".git/info/exclude").write_text(".sortie.*\n")
+    check = verdicts(doctor("--json"))["repository"]
+    assert "workspaces" in check["detail"] and ".sortie" not in check["detail"]
+    (scene.directory / ".gitignore").write_text(re.findall(r"\S*workspaces/", check["fix"])[0])
+    assert "repository" not in verdicts(doctor("--json"))
+
+
+def test_without_git_nobody_is_warned_of_a_repository(scene, doctor, monkeypatch):
+    subprocess.run(["git", "init", "--quiet"], cwd=scene.directory, check=True)
+    (scene.directory / "bin").mkdir()
+    (scene.directory / "bin/sh").symlink_to("/bin/sh")
+    monkeypatch.setenv("PATH", str(scene.directory / "bin"))
+    assert "repository" not in verdicts(doctor("--json"))

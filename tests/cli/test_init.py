@@ -139,4 +139,41 @@ def test_where_nobody_reads_all_of_it_is_there_or_nothing(tmp_path):
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
     written = {path.name for path in (tmp_path / "new").iterdir()}
-    assert {"WORKFLOW.md", "issues.json", "agent.sh"} <= written
+    assert {"WORKFLOW.md", "issues.json", "agent.sh", ".gitignore"} <= written
+
+
+@pytest.mark.parametrize("present", [None, "build/\n", "build/", "/workspaces/\n"])
+def test_nothing_that_a_run_leaves_is_shown_to_git(tmp_path, capsys, present):
+    """Store, logs, archive and workspaces are ignored; lines that were there stay."""
+    ignore = tmp_path / ".gitignore"
+    if present is not None:
+        ignore.write_text(present)
+    assert ask(capsys, "init", str(tmp_path), "--agent", "mock").code == 0
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    run = [sys.executable, "-m", "sortie", "run", "--until-idle"]
+    assert subprocess.run(run, cwd=tmp_path, capture_output=True, timeout=30).returncode == 0
+    assert (tmp_path / "workspaces").is_dir()
+    shown = subprocess.run([*git, "status", "--short", "-uall"], check=True, capture_output=True, text=True).stdout
+    assert sorted(line.split()[1] for line in shown.splitlines()) == [".gitignore", "WORKFLOW.md", "issues.json"]
+    lines = ignore.read_text().splitlines()
+    assert len(lines) == len(set(lines))
+    assert lines[: len((present or "").splitlines())] == (present or "").splitlines()
+
+
+def test_a_gitignore_that_has_everything_is_left_as_it_is(tmp_path, capsys):
+    assert ask(capsys, "init", str(tmp_path)).code == 0
+    before = (tmp_path / ".gitignore").stat()
+    said = ask(capsys, "init", str(tmp_path), "--force")
+    assert ".gitignore" not in said.out
+    assert (tmp_path / ".gitignore").stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_gitignore_elsewhere_is_not_written_through_a_link(tmp_path, capsys):
+    (tmp_path / "shared").write_text("mine\n")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/.gitignore").symlink_to(tmp_path / "shared")
+    said = ask(capsys, "init", str(tmp_path / "here"))
+    assert said.code == 0
+    assert (tmp_path / "shared").read_text() == "mine\n"
+    assert "/workspaces/" in said.out

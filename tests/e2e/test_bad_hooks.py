@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tarfile
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ BAD = {
 bad = pytest.mark.parametrize(("script", "says_why"), BAD.values(), ids=BAD.keys())
 
 
-def workflow(project: Project, **hooks: str) -> None:
+def workflow(project: Project, **hooks: Any) -> None:
     project.workflow({"hooks": {"timeout_ms": 800, **hooks}, "budget": {"per_issue": {"sessions": 2}}})
 
 

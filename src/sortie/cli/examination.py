@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,6 +19,7 @@ from ..engine.adapters import build_tracker
 from ..engine.probe import examine_agent
 from ..engine.reload import check_workflow, load_workflow
 from ..engine.remarks import remarks_on, unnamed_states
+from ..engine.runlog import archive_directory, logs_directory
 from ..errors import SortieError, StoreError, WorkspaceError
 from ..store.connect import connect_readonly
 from ..store.lock import holder_of, root_holder_of, root_refusal
@@ -25,6 +27,7 @@ from ..workflow.config import Config
 from ..workflow.load import Workflow
 
 TRACKER_DEADLINE = 30.0
+GIT_DEADLINE = 10.0
 LOW_DISK_BYTES = 1024**3
 FILES_OF_OUR_OWN = 64
 FILES_OF_A_RUN = 16
@@ -48,6 +51,7 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
         *anyio.run(agent, loaded, probe),
         store(config),
         workspaces(config),
+        *repository(config),
         disk(config),
         open_files(config),
     ]
@@ -143,6 +147,32 @@ def writable(name: str, directory: Path, key: str) -> Finding:
     return Finding(
         "FAIL", name, f"{existing} cannot be written.", f"Make it writable, or set {key} to another place."
     )
+
+
+def repository(config: Config) -> Iterator[Finding]:
+    """Nothing to say where there is no repository, or no git to ask."""
+    files = [config.db_path]
+    directories = [logs_directory(config.db_path), archive_directory(config.db_path), config.workspace.root]
+    # A file in it stands for a directory, which may not be there yet.
+    asked = [(path, path) for path in files] + [(path, path / "file") for path in directories]
+    shown = [path for path, example in asked if _would_be_committed(example)]
+    if shown:
+        lines = " ".join(f"{path.name}{'/' if path in directories else '*'}" for path in shown)
+        yield Finding(
+            "WARN",
+            "repository",
+            f"git does not ignore {', '.join(map(str, shown))}.",
+            f"They may hold secrets; add to .gitignore, each on a line: {lines}",
+        )
+
+
+def _would_be_committed(path: Path) -> bool:
+    """Whether the path lies in a repository that does not ignore it: git's own answer, which is 1 for that."""
+    command = ["git", "-C", str(_nearest(path.parent)), "check-ignore", "--quiet", "--", str(path)]
+    try:
+        return subprocess.run(command, check=False, capture_output=True, timeout=GIT_DEADLINE).returncode == 1
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _nearest(directory: Path) -> Path:

@@ -14,6 +14,8 @@ from .exits import DONE
 from .words import clean, program
 
 TRACKERS = ("file",)
+# What runs leave beside the workflow: the store with its logs, sockets and archives, the workspaces, a lock.
+IGNORED = ("/.sortie.*", "/workspaces/", "/issues.json.lock")
 AGENTS = {
     "command": """\
 agent:
@@ -51,8 +53,11 @@ def init_command(directory: Path, tracker: str, agent: str | None, force: bool) 
     if agent == "command":
         texts["agent.sh"] = _template("agent.sh")
     _write(directory, texts, force=force)
+    hidden = _hide_from_git(directory / ".gitignore")
     for name in texts:
         click.echo(f"wrote {clean(str(directory / name))}")
+    if hidden:
+        click.echo(clean(hidden))
     where = "" if directory == Path() else f" {shlex.quote(str(directory))}"
     click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where} --until-idle")
     return DONE
@@ -83,3 +88,17 @@ def _write(directory: Path, texts: dict[str, str], *, force: bool) -> None:
         path.unlink(missing_ok=True)
         path.write_text(text, "utf-8")
         path.chmod(0o755 if name.endswith(".sh") else 0o644)
+
+
+def _hide_from_git(path: Path) -> str:
+    """What to say of it. Lines of other people stay; a link stays as well, because git does not follow one."""
+    present = path.read_text("utf-8", "surrogateescape") if path.is_file() else ""
+    missing = [line for line in IGNORED if line not in present.splitlines()]
+    if not missing:
+        return ""
+    if path.is_symlink():
+        return f"{path} is a link; if this is a git repository, ignore {' and '.join(missing)}"
+    new_line = "" if present.endswith("\n") or not present else "\n"
+    with path.open("a", encoding="utf-8") as file:
+        file.write(new_line + "".join(f"{line}\n" for line in missing))
+    return f"{'added to' if present else 'wrote'} {path}"
