@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sortie.protocol.safefiles import UnsafeFile, open_directory, read_bounded, remove_tree, write_atomic
+from sortie.protocol.safefiles import UnsafeFile, open_directory, read_bounded, write_atomic
+from sortie.protocol.trees import remove_tree
 
 
 @contextmanager

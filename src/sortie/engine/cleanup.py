@@ -17,7 +17,8 @@ from ..store.load import WorkspaceRow
 from ..store.reading import history
 from ..workspace.archive import archive_and_remove, prune
 from ..workspace.hooks import run_hook
-from ..workspace.place import open_workspace
+from ..workspace.interruption import in_thread
+from ..workspace.place import open_existing
 from .effects import TRACKER_DEADLINE
 from .runlog import archive_directory, logs_directory, prune_logs
 from .services import Services
@@ -31,6 +32,7 @@ class Cleanup:
     def __init__(self, services: Services, workspaces: list[WorkspaceRow]) -> None:
         self._services = services
         self._workspaces = {row.key: row for row in workspaces}
+        self._kept: dict[str, str] = {}
         self._asked = anyio.Event()
         self.busy = False
 
@@ -43,6 +45,7 @@ class Cleanup:
                 )
             case ev.WorkspaceGone():
                 self._workspaces.pop(event.key, None)
+                self._kept.pop(event.key, None)
             case ev.IssueLeft():
                 if any(row.issue_id == event.issue_id for row in self._workspaces.values()):
                     self.ask()
@@ -93,15 +96,19 @@ class Cleanup:
         config = self._services.workflow.config
         try:
             await self._before_remove(row, state)
-            archive = await to_thread.run_sync(
-                archive_and_remove,
-                Path(row.path).parent,
-                row.key,
-                archive_directory(config.db_path),
-                row.identifier,
+            archive = await in_thread(
+                partial(
+                    archive_and_remove,
+                    Path(row.path).parent,
+                    row.key,
+                    archive_directory(config.db_path),
+                    row.identifier,
+                )
             )
         except (SortieError, OSError) as error:
-            self._note(row, "the workspace was kept", str(error))
+            if self._kept.get(row.key) != str(error):  # said once, not with every try
+                self._note(row, "the workspace was kept", str(error))
+            self._kept[row.key] = str(error)
             return
         await self._services.ledger.record(
             ev.WorkspaceGone(
@@ -116,7 +123,7 @@ class Cleanup:
             return
         issue = Issue(id=row.issue_id, identifier=row.identifier, title="", state=state)
         run_id = f"remove-{row.key}"
-        with await to_thread.run_sync(open_workspace, Path(row.path).parent, row.identifier) as workspace:
+        with await to_thread.run_sync(open_existing, Path(row.path)) as workspace:
             try:
                 await run_hook(
                     "before_remove",

@@ -18,7 +18,6 @@ from pathlib import Path
 # O_NOCTTY: a terminal device must not become ours.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _KINDS = {
     stat.S_IFREG: "regular file",
@@ -46,7 +45,7 @@ def open_directory(start: Path | int, *names: str) -> Iterator[int]:
     current = start if isinstance(start, int) else _open(start, None, stat.S_IFDIR)
     try:
         for name in names:
-            outer, current = current, _open(_component(name), current, stat.S_IFDIR)
+            outer, current = current, _open(component(name), current, stat.S_IFDIR)
             if outer != start:
                 os.close(outer)
         yield current
@@ -58,7 +57,7 @@ def open_directory(start: Path | int, *names: str) -> Iterator[int]:
 @contextmanager
 def open_regular(directory: int, name: str) -> Iterator[int]:
     """A descriptor for reading a regular file, closed at the end."""
-    descriptor = _open(_component(name), directory, stat.S_IFREG)
+    descriptor = _open(component(name), directory, stat.S_IFREG)
     try:
         yield descriptor
     finally:
@@ -84,7 +83,7 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600, *, d
 
     A link at `name` is replaced, not followed.
     """
-    temporary = f".{_component(name)}.{secrets.token_hex(8)}.tmp"
+    temporary = f".{component(name)}.{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -98,36 +97,6 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600, *, d
         raise
     if durable:
         os.fsync(directory)
-
-
-def remove_tree(parent: int, name: str) -> None:
-    """Remove a directory and all below it, however deep, also where modes of our own directories forbid it.
-
-    Directories are met from the top down and removed in reverse, each reached from `parent` without links.
-    """
-    _allow_changes(parent, _component(name))
-    found: list[tuple[str, ...]] = [(name,)]
-    for path in found:
-        with open_directory(parent, *path) as directory, os.scandir(directory) as entries:
-            for entry in list(entries):
-                if entry.is_dir(follow_symlinks=False):
-                    _allow_changes(directory, entry.name)
-                    found.append((*path, entry.name))
-                else:
-                    os.unlink(entry.name, dir_fd=directory)
-    for *above, last in reversed(found):
-        with open_directory(parent, *above) as directory:
-            os.rmdir(last, dir_fd=directory)
-
-
-def _allow_changes(directory: int, name: str) -> None:
-    handle = os.open(name, _HANDLE, dir_fd=directory)
-    try:
-        if os.fstat(handle).st_mode & 0o700 != 0o700:
-            # fchmod takes no O_PATH descriptor; its name in /proc leads to this very directory and no other.
-            Path(f"/proc/self/fd/{handle}").chmod(0o700)
-    finally:
-        os.close(handle)
 
 
 def _open(name: str | Path, directory: int | None, kind: int) -> int:
@@ -151,7 +120,8 @@ def _wrong_kind(name: str | Path, expected: int, actual: str) -> UnsafeFile:
     return UnsafeFile(number, f"Not a {_KINDS[expected]} but a {actual}", str(name))
 
 
-def _component(name: str) -> str:
+def component(name: str) -> str:
+    """The name, if it is that of one entry and leads nowhere else."""
     if name in ("", ".", "..") or "/" in name:
         raise ValueError(f"{name!r} is not the name of one directory entry")
     return name

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 
 from ..errors import WorkspaceError
-from ..protocol.safefiles import open_directory, remove_tree
+from ..protocol.safefiles import open_directory
+from ..protocol.trees import remove_tree
 from .keys import workspace_key
 
 _INCOMPLETE = ".incomplete"
@@ -27,6 +28,7 @@ _FIXES = {
     errno.EPERM: "Give this user access to it.",
     errno.EROFS: "Use a directory that can be written.",
     errno.ELOOP: "Remove the link; only real directories are used.",
+    errno.EXDEV: "Unmount it; nothing behind a mount point is archived or removed.",
     errno.ENOTDIR: "Move away what stands there; a directory is needed.",
     errno.EEXIST: "Move away what stands there; a directory is needed.",
 }
@@ -58,11 +60,8 @@ class Workspace:
     def mark_complete(self) -> None:
         """From here on the workspace is kept. Needed for every new one, with or without a hook, before an agent."""
         try:
-            with open_directory(self.path.parent, _INCOMPLETE) as notes:
-                os.unlink(self.key, dir_fd=notes)
-                os.fsync(notes)
-        except FileNotFoundError:
-            pass  # It was complete already.
+            with open_directory(self.path.parent) as root_fd:
+                forget_incomplete(root_fd, self.key)
         except OSError as error:
             raise workspace_error(f"The workspace {self.path} cannot be marked complete", error) from error
 
@@ -95,6 +94,15 @@ def open_workspace(root: Path, identifier: str) -> Workspace:
         raise workspace_error(f"The workspace {root / key} cannot be opened", error) from error
 
 
+def open_existing(path: Path) -> Workspace:
+    """A workspace as it is, finished or not; nothing is made."""
+    try:
+        with open_directory(path.parent, path.name) as workspace_fd:
+            return Workspace(path, os.dup(workspace_fd), created=False)
+    except OSError as error:
+        raise workspace_error(f"The workspace {path} cannot be opened", error) from error
+
+
 def workspace_error(message: str, error: Exception) -> WorkspaceError:
     """The message with the system's reason, and the fix where there is a usual one."""
     if not isinstance(error, OSError) or error.errno is None:
@@ -103,17 +111,32 @@ def workspace_error(message: str, error: Exception) -> WorkspaceError:
     return WorkspaceError(f"{message}: {error.strerror}{where}.", fix=_FIXES.get(error.errno, ""))
 
 
-def _make_if_needed(root_fd: int, key: str) -> bool:
+def note_incomplete(root_fd: int, key: str) -> None:
+    """On disk before anything else happens: after a power failure no unfinished workspace looks finished."""
     _make_directory(root_fd, _INCOMPLETE)
     with open_directory(root_fd, _INCOMPLETE) as notes:
-        if _exists(root_fd, key):
+        os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
+        os.fsync(notes)
+
+
+def forget_incomplete(root_fd: int, key: str) -> None:
+    try:
+        with open_directory(root_fd, _INCOMPLETE) as notes:
+            os.unlink(key, dir_fd=notes)
+            os.fsync(notes)
+    except FileNotFoundError:
+        pass  # There was no note.
+
+
+def _make_if_needed(root_fd: int, key: str) -> bool:
+    _make_directory(root_fd, _INCOMPLETE)
+    if _exists(root_fd, key):
+        with open_directory(root_fd, _INCOMPLETE) as notes:
             if not _exists(notes, key):
                 return False
-            remove_tree(root_fd, key)
-        else:
-            # On disk before the directory is: after a power failure no unfinished workspace looks finished.
-            os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
-            os.fsync(notes)
+        remove_tree(root_fd, key)
+    else:
+        note_incomplete(root_fd, key)
     os.mkdir(key, _MODE, dir_fd=root_fd)
     return True
 

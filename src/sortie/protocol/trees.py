@@ -1,0 +1,138 @@
+"""Trees that an agent can write, from the top down: never through a link, never onto another mount, however deep.
+
+One descriptor moves through the tree. It goes down by names, each opened without following links, and up by `..`,
+which must be the directory it came from. So each directory costs the same few steps, and no path gets too long.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from .safefiles import UnsafeFile, component, open_directory
+
+_HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UP = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
+
+Check = Callable[[], None]
+
+
+def go_on() -> None:
+    """The check of those who are never interrupted; others raise."""
+
+
+class Descent:
+    """A place in the tree below `parent`; `names` lead to it, `fd` is its directory.
+
+    A mount point is refused. The device tells too little (a bind mount may show the same file system), so the
+    kernel's number of the mount is compared.
+    """
+
+    def __init__(self, parent: int) -> None:
+        self.fd = os.dup(parent)
+        self.names: list[str] = []
+        self._mount = mount_of(parent)
+        self._above: list[tuple[int, int]] = []
+
+    @property
+    def path(self) -> str:
+        return "/".join(self.names)
+
+    def enter(self, name: str, *, to_change: bool = False) -> None:
+        """Go down; `to_change` gives us the rights to change a directory of ours that forbids it."""
+        if to_change:
+            self._allow_changes(name)
+        with open_directory(self.fd, name) as inner:
+            self.refuse_mount(inner, name)
+            self._above.append(_identity(self.fd))
+            self.names.append(name)
+            os.dup2(inner, self.fd, inheritable=False)
+
+    def leave(self) -> str:
+        """Go up again; the answer is the name of what was left."""
+        outer = os.open("..", _UP, dir_fd=self.fd)
+        os.dup2(outer, self.fd, inheritable=False)
+        os.close(outer)
+        if _identity(self.fd) != self._above.pop():
+            raise UnsafeFile(errno.ESTALE, "The directory was moved meanwhile", ".")
+        return self.names.pop()
+
+    def refuse_mount(self, descriptor: int, name: str) -> None:
+        """Raise where an entry of this directory, opened as `descriptor`, belongs to another mount."""
+        if mount_of(descriptor) != self._mount:
+            raise UnsafeFile(errno.EXDEV, "A file system is mounted there", name)
+
+    def _allow_changes(self, name: str) -> None:
+        handle = os.open(name, _HANDLE, dir_fd=self.fd)
+        try:
+            if os.fstat(handle).st_mode & 0o700 != 0o700:
+                self.refuse_mount(handle, name)
+                # fchmod takes no O_PATH descriptor; its name in /proc leads to this very directory and no other.
+                Path(f"/proc/self/fd/{handle}").chmod(0o700)
+        finally:
+            os.close(handle)
+
+    def __enter__(self) -> Descent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.fd)
+
+
+def remove_tree(parent: int, name: str, check: Check = go_on) -> None:
+    """Remove a directory and all below it, also where modes of our own directories forbid it.
+
+    At a mount point it stops with an error that names it. `check` is called before each step.
+    """
+    with Descent(parent) as place:
+        pending = [[component(name)]]
+        while True:
+            check()
+            try:
+                if pending[-1]:
+                    place.enter(pending[-1].pop(), to_change=True)
+                    pending.append(_empty(place.fd, check))
+                    continue
+                pending.pop()
+                if not pending:
+                    return
+                os.rmdir(place.leave(), dir_fd=place.fd)
+            except OSError as error:
+                raise located(error, place) from error
+
+
+def located(error: OSError, place: Descent) -> OSError:
+    """The same error with the whole way to the entry it names, in a form that can be shown."""
+    if not isinstance(error.filename, str):
+        return error
+    return type(error)(error.errno, error.strerror, ascii("/".join((*place.names, error.filename)))[1:-1])
+
+
+def mount_of(descriptor: int) -> bytes:
+    """The number of the mount through which something was opened."""
+    known = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes()
+    return known.partition(b"mnt_id:")[2].split(b"\n")[0].strip()
+
+
+def _empty(directory: int, check: Check) -> list[str]:
+    """Remove everything in one directory but the directories, whose names are returned."""
+    with os.scandir(directory) as found:
+        entries = list(found)
+    inner = []
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            inner.append(entry.name)
+        else:
+            check()
+            os.unlink(entry.name, dir_fd=directory)
+    return inner
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
