@@ -101,12 +101,10 @@ def test_point_9_the_clean_up_refuses_links_too(project):
     outside = project.root / "outside"
     outside.mkdir()
     (outside / "status").write_text("precious")
+    file, folder = f"mkdir .sortie; ln -s {outside}/status .sortie/status", f"ln -s {outside} .sortie"
+    project.workflow({"hooks": {"after_create": f"if [ $SORTIE_ISSUE_ID = 1 ]; then {file}; else {folder}; fi"}})
     for issue_id in ("1", "2"):
-        project.workspace(issue_id).mkdir(parents=True)
         project.add(issue_id)
-    (project.workspace("1") / ".sortie").mkdir()
-    (project.workspace("1") / ".sortie" / "status").symlink_to(outside / "status")
-    (project.workspace("2") / ".sortie").symlink_to(outside)
     project.run()
     assert (outside / "status").read_text() == "precious"
     for issue_id in ("1", "2"):

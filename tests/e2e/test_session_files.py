@@ -232,8 +232,7 @@ def test_a_link_in_the_place_of_the_folder_costs_the_tools_and_nothing_else(proj
     """EXT-01 COM-03: nothing is written behind the link, and the agent still works."""
     outside = project.root / "outside"
     outside.mkdir()
-    project.workspace("1").mkdir(parents=True)
-    (project.workspace("1") / ".sortie").symlink_to(outside)
+    project.workflow({"hooks": {"after_create": f"ln -s {outside} .sortie"}})
     project.add("1", f"{KEEP_PROMPT}; rm .sortie; {BLOCKED}")
     project.run()
     without_tools(project)

@@ -77,8 +77,8 @@ def test_the_clean_up_leaves_links_and_what_they_lead_to(project, place):
     target.mkdir()
     (target / "status").write_text("a stranger's file")
     link = project.workspace("1") / place
-    link.parent.mkdir(parents=True)
-    link.symlink_to(target / "status" if place.endswith("status") else target)
+    leads_to = target / "status" if place.endswith("status") else target
+    project.workflow({"hooks": {"after_create": f"mkdir -p $(dirname {place}); ln -s {leads_to} {place}"}})
     project.add("1", "true")
     project.run()
     assert (target / "status").read_text() == "a stranger's file"
@@ -88,7 +88,7 @@ def test_the_clean_up_leaves_links_and_what_they_lead_to(project, place):
 
 def test_a_deletion_that_fails_is_for_debugging_only(project):
     """A2O-20: the run goes on, and the reason is logged at debug."""
-    (project.workspace("1") / ".sortie" / "status" / "inner").mkdir(parents=True)
+    project.workflow({"hooks": {"after_create": "mkdir -p .sortie/status/inner"}})
     project.add("1", f"rm -r .sortie/status; {BLOCKED}")
     project.run()
     assert project.only_run("1").soft_stop == "blocked"
@@ -110,14 +110,13 @@ while True:
 
 def test_a_link_swapped_in_while_it_is_read_never_wins(project):
     """A2O-19: a program that keeps exchanging the file for a link to `blocked` cannot get that read."""
-    project.workflow({"agent": {"max_turns": 60}})
     project.add("1", says("turn"))
-    folder = project.workspace("1") / ".sortie"
-    folder.mkdir(parents=True)
-    (project.workspace("1") / "word").write_text("blocked\n")
-    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, str(folder)])
+    project.workflow({"agent": {"max_turns": 60}, "hooks": {"after_create": "mkdir .sortie; echo blocked > word"}})
+    service = project.start(until_idle=True)
+    service.until(lambda: (project.workspace("1") / "word").exists())
+    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, str(project.workspace("1") / ".sortie")])
     try:
-        project.run()
+        service.wait()
     finally:
         swapper.kill()
         swapper.wait()

@@ -2,13 +2,15 @@
 
 import os
 import stat
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from sortie.errors import WorkspaceError
+from sortie.workspace.archive import claim_workspace
 from sortie.workspace.keys import workspace_key
-from sortie.workspace.place import open_workspace
+from sortie.workspace.place import NotOurs, Roots, open_workspace
 
 
 @pytest.fixture
@@ -20,6 +22,10 @@ def make_complete(root: Path, identifier: str = "A-1") -> Path:
     with open_workspace(root, identifier) as workspace:
         workspace.mark_complete()
         return workspace.path
+
+
+def nobodys(path: Path, inode: int) -> bool:
+    return False
 
 
 def test_a_new_workspace_is_a_direct_child_of_the_root(root):
@@ -42,12 +48,44 @@ def test_a_complete_workspace_is_reused_with_its_content(root):
     assert (path / "work").read_text() == "done"
 
 
-def test_a_directory_that_was_there_before_us_is_kept(root):
+def test_a_directory_that_is_not_ours_is_refused_and_kept(root):
     (root / "A-1").mkdir(parents=True)
     (root / "A-1/work").write_text("done")
-    with open_workspace(root, "A-1") as workspace:
-        assert not workspace.created
-        assert (workspace.path / "work").read_text() == "done"
+    with pytest.raises(NotOurs, match=r"A-1 was not made by this store.*Move it away"):
+        open_workspace(root, "A-1", nobodys)
+    assert (root / "A-1/work").read_text() == "done"
+
+
+def test_a_directory_is_told_by_its_path_and_its_inode(root):
+    path = make_complete(root)
+    asked: list[tuple[Path, int]] = []
+
+    def is_ours(path: Path, inode: int) -> bool:
+        asked.append((path, inode))
+        return True
+
+    with open_workspace(root, "A-1", is_ours) as workspace:
+        assert asked == [(path, workspace.inode)] == [(path, path.stat().st_ino)]
+
+
+def test_a_directory_that_is_not_ours_goes_into_the_archive_and_a_new_one_is_made(root, tmp_path):
+    """A2O-02: nothing is lost, and what somebody else put there is not worked on."""
+    (root / "A-1").mkdir(parents=True)
+    (root / "A-1/work").write_text("done")
+    workspace, archive = claim_workspace(root, "A-1", nobodys, tmp_path / "archives", lambda: None)
+    with workspace:
+        assert workspace.created
+        assert os.listdir(workspace.fd) == []
+    assert archive is not None
+    with tarfile.open(archive) as tar:
+        assert tar.getnames() == ["A-1", "A-1/work"]
+
+
+def test_a_directory_that_is_not_ours_and_cannot_be_archived_is_not_used(root, tmp_path):
+    (root / "A-1").mkdir(parents=True)
+    (tmp_path / "archives").write_text("in the way")
+    with pytest.raises(WorkspaceError, match="stays, because it could not be archived"):
+        claim_workspace(root, "A-1", nobodys, tmp_path / "archives", lambda: None)
 
 
 def test_a_workspace_whose_creation_did_not_finish_is_made_anew(root):
@@ -133,6 +171,50 @@ def test_a_root_that_is_a_file_is_an_error_with_a_fix(tmp_path):
 def test_a_root_that_cannot_be_written_is_an_error():
     with pytest.raises(WorkspaceError, match=r"/proc/sys/sortie/A-1 cannot be opened: "):
         open_workspace(Path("/proc/sys/sortie"), "A-1")
+
+
+def replace_by_link(root: Path) -> None:
+    root.rename(root.with_name("aside"))
+    root.symlink_to("aside")
+
+
+def replace_by_directory(root: Path) -> None:
+    root.rename(root.with_name("aside"))
+    root.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("replace", "how"),
+    [
+        (replace_by_link, r"was replaced .* leads to \S*/aside now.*Put the directory back"),
+        (replace_by_directory, r"was replaced .* leads to another directory now.*Put the directory back"),
+        (Path.rmdir, "cannot be reached: No such file"),
+    ],
+)
+def test_another_directory_in_place_of_the_root_is_noticed(root, replace, how):
+    """A2O-19: also where the link leads to the very same directory."""
+    roots = Roots()
+    roots.verify(root)
+    roots.verify(root)
+    replace(root)
+    with pytest.raises(WorkspaceError, match=how):
+        roots.verify(root)
+
+
+def test_a_root_that_is_a_link_from_the_beginning_may_stay_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    roots = Roots()
+    roots.verify(tmp_path / "link")
+    roots.verify(tmp_path / "link")
+
+
+def test_verification_notices_a_link_in_place_of_the_root(root):
+    """A2O-19: any component, though it may lead to the same directory."""
+    with open_workspace(root, "A-1") as workspace:
+        replace_by_link(root)
+        with pytest.raises(WorkspaceError, match="a symbolic link on the way"):
+            workspace.verify()
 
 
 def swap_for_link(path: Path) -> None:

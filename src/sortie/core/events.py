@@ -102,9 +102,12 @@ class Claimed(Event, frozen=True, kw_only=True, tag="claim"):
 
 
 class WorkspaceMade(Event, frozen=True, kw_only=True, tag="workspace"):
+    """The run works in this directory; `inode` tells it from another one at the same path (0: not recorded)."""
+
     identifier: str
     key: str
     path: str
+    inode: int = 0
 
 
 class WorkspaceGone(Event, frozen=True, kw_only=True, tag="workspace_gone"):

@@ -17,7 +17,6 @@ from .. import __version__
 from ..core import events as ev
 from ..core.liveness import next_deadline
 from ..core.redact import Redactor
-from ..errors import TrackerError
 from ..hosts.local import LocalHost
 from ..hosts.port import Host
 from ..process.platform import prepare
@@ -170,15 +169,15 @@ class Orchestrator:
             await ticker.tick()
             if not cleanup.busy:
                 await self._keeper.close_exchanged(services, [run.tracker for run in ticker.runs.values()])
-            failures = failures + 1 if ticker.tracker_error else 0
+            failures = failures + 1 if ticker.trouble else 0
             world = services.ledger.world
             due = world.waiting and not is_certain(world)
             busy = ticker.runs or ticker.undecided or due or cleanup.busy
             if until_idle and not busy:
-                if not failures:
+                if ticker.trouble is None:
                     return
                 if failures >= TRIES_BEFORE_GIVING_UP:
-                    raise TrackerError(TrackerError.TRANSPORT, ticker.tracker_error)
+                    raise ticker.trouble
             pause = self._until_next(services, ticker, readiness, hurry=until_idle and failures > 0)
             with anyio.move_on_after(pause):
                 await services.wake.wait()

@@ -127,6 +127,7 @@ def _order(workflow: Workflow, agent: Agent, directory: Path, tool_log: Path) ->
             template=_template(),
         ),
         agent=agent,
+        archive=directory / "archive",
         tool_log=tool_log,
         broker_socket=directory / "broker",
     )

@@ -20,17 +20,18 @@ from ..core.narrate import narrate
 from ..core.world import Running
 from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
-from ..store.reading import last_session
+from ..store.reading import last_session, workspace_made
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
 from ..tools.tracker_api import Reach, handle
 from ..trackers.port import Tracker
+from ..workspace.keys import workspace_key
 from . import comments
 from .deeds import Deeds
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .ending import Ending
-from .runlog import RunLog, broker_socket_path, log_path, tool_log_path
+from .runlog import RunLog, archive_directory, broker_socket_path, log_path, tool_log_path
 from .services import Services
 from .toollog import ToolCall, ToolLog
 
@@ -114,6 +115,7 @@ class ActiveRun:
         if self._is_stopped():
             return Outcome(status="cancelled", turns=0, session_id=self.session_id)
         session_id, session_cost = await self._conversation()
+        key = workspace_key(self.issue.identifier)
         order = RunOrder(
             store_id=self._services.ledger.store.store_id,
             run_id=self.claim.run_id,
@@ -123,6 +125,8 @@ class ActiveRun:
             agent=self._agent,
             session_id=session_id,
             session_cost=session_cost,
+            workspace=await self._services.ledger.store.read(partial(workspace_made, key=key)),
+            archive=archive_directory(self._workflow.config.db_path),
             tool_log=self._tool_log.path,
             broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),
         )

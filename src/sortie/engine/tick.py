@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import anyio
+from anyio import to_thread
 
 from ..core import actions as act
 from ..core import events as ev
 from ..core.decide import Tick, decide
 from ..core.liveness import Pulse, overdue
 from ..core.model import Issue
-from ..errors import TrackerError
+from ..errors import SortieError, TrackerError, WorkspaceError
+from ..workspace.place import Roots
 from .gather import Findings, look
 from .run import ActiveRun
 from .services import Services
@@ -21,6 +23,7 @@ class Ticker:
     """Knows the live runs, starts and stops them; nothing else does.
 
     `undecided` says that the last tick left out issues whose runs ended while it looked: another one must follow.
+    `trouble` is why the last look failed; then nothing new starts.
     """
 
     def __init__(self, services: Services, spawn: Callable[[ActiveRun], object]) -> None:
@@ -30,7 +33,8 @@ class Ticker:
         self._touched: set[str] = set()
         self._looking = anyio.CancelScope()
         self.undecided = False
-        self.tracker_error = ""
+        self.trouble: SortieError | None = None
+        self._roots = Roots()
         self._problems: tuple[str, ...] = ()
         self._remarked: set[str] = set()
         self._has_seen_work = False
@@ -87,15 +91,16 @@ class Ticker:
         self._touched.clear()
         world, now = self._services.ledger.world, self._services.clock.now()
         try:
+            await to_thread.run_sync(self._roots.verify, self._services.workflow.config.workspace.root)
             found = await look(self._services.tracker, world, now, self._touched)
-        except TrackerError as error:
-            if str(error) != self.tracker_error:
-                self._note("warning", "the tracker could not be read; nothing new starts", str(error))
-            self.tracker_error = str(error)
+        except (TrackerError, WorkspaceError) as error:
+            if str(error) != str(self.trouble):
+                self._note("warning", f"{_what(error)} cannot be used; nothing new starts", str(error))
+            self.trouble = error
             return None
-        if self.tracker_error:
-            self._note("info", "the tracker can be read again", "")
-        self.tracker_error = ""
+        if self.trouble:
+            self._note("info", f"{_what(self.trouble)} can be used again", "")
+        self.trouble = None
         for problem in found.problems:
             if problem not in self._problems:
                 self._note("warning", "a record of the tracker is ignored", problem)
@@ -204,3 +209,7 @@ class Ticker:
         self._services.ledger.post(
             ev.Noted(at=self._services.clock.now(), level=level, message=message, detail=text)
         )
+
+
+def _what(trouble: SortieError) -> str:
+    return "the place of the workspaces" if isinstance(trouble, WorkspaceError) else "the tracker"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -18,12 +19,14 @@ from msgspec.structs import replace
 from ..agents.port import Session, SessionOrder
 from ..core.events import WorkspaceMade
 from ..core.exits import Outcome
-from ..errors import AgentError, PromptError, SortieError
+from ..errors import AgentError, PromptError, SortieError, WorkspaceError
 from ..protocol.prompt import compose_first_prompt
 from ..protocol.session_files import remove_credentials
 from ..protocol.status import Status, delete_status, read_status
+from ..workspace.archive import claim_workspace
 from ..workspace.hooks import run_hook
-from ..workspace.place import Workspace, open_workspace
+from ..workspace.interruption import in_thread
+from ..workspace.place import Workspace
 from .environment import run_environment
 from .listening import Listening
 from .port import Execution, RunLink, RunOrder
@@ -78,8 +81,12 @@ class LocalRun:
         return self._complete(outcome)
 
     async def _in_workspace(self, background: TaskGroup) -> Outcome:
-        root = self._config.workspace.root
-        workspace = await to_thread.run_sync(open_workspace, root, self._issue.identifier)
+        root, archive = self._config.workspace.root, self._order.archive
+        claim = partial(claim_workspace, root, self._issue.identifier, self._is_ours, archive)
+        workspace, archived = await in_thread(claim)
+        if archived:
+            message = "a directory that is not its workspace stood in the place of it and is in the archive now"
+            self._link.note("warning", message, str(archived))
         with workspace:
             made = WorkspaceMade(
                 at=self._link.now(),
@@ -88,6 +95,7 @@ class LocalRun:
                 identifier=self._issue.identifier,
                 key=workspace.key,
                 path=str(workspace.path),
+                inode=workspace.inode,
             )
             await self._link.record(made)
             if workspace.created:
@@ -124,7 +132,7 @@ class LocalRun:
             await session.turn(self._prompt(turn), turn)
             self._turns = turn
             await self._link.end_turn(turn)
-            status = read_status(workspace.fd)
+            status = self._read_status(workspace)
             self._note_status(status)
             if status.token:
                 reason = status.reason or "\n".join(self._listening.last_lines)
@@ -180,6 +188,18 @@ class LocalRun:
         return replace(outcome, turns=self._turns, session_id=self._listening.session_id)
 
     # -- files and hooks --------------------------------------------------------------------------------------
+
+    def _is_ours(self, path: Path, inode: int) -> bool:
+        known = self._order.workspace
+        return known is not None and known.path == str(path) and known.inode in (0, inode)
+
+    def _read_status(self, workspace: Workspace) -> Status:
+        """An agent that took its workspace from its place has no place to leave a word."""
+        try:
+            workspace.verify()
+        except WorkspaceError as error:
+            return Status(problem=error.message)
+        return read_status(workspace.fd)
 
     def _delete_old_status(self, workspace: Workspace) -> None:
         result = delete_status(workspace.fd)

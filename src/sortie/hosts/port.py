@@ -12,14 +12,17 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from ..agents.port import Agent
-from ..core.events import AnyEvent, Level
+from ..core.events import AnyEvent, Level, WorkspaceMade
 from ..core.exits import Outcome
 from ..core.model import Issue, Usage
 from ..workflow.load import Workflow
 
 
 class RunOrder(Struct, frozen=True, kw_only=True):
-    """One run: which issue, by which rules (a snapshot), by which agent, resuming what."""
+    """One run: which issue, by which rules (a snapshot), by which agent, resuming what.
+
+    `workspace` is what the store knows of the issue's workspace; any other directory there goes to `archive`.
+    """
 
     store_id: str
     run_id: str
@@ -29,6 +32,8 @@ class RunOrder(Struct, frozen=True, kw_only=True):
     agent: Agent
     session_id: str = ""
     session_cost: float = 0.0
+    workspace: WorkspaceMade | None = None
+    archive: Path
     tool_log: Path
     broker_socket: Path
 

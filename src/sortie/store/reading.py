@@ -110,6 +110,19 @@ def has_ended(db: Connection, run_id: str) -> bool:
     return not db.execute("SELECT 1 FROM claims WHERE run_id = ? AND ending IS NULL", (run_id,)).fetchone()
 
 
+def workspace_made(db: Connection, key: str) -> ev.WorkspaceMade | None:
+    """What was last recorded of a workspace; None where there is none of that name, or it was removed."""
+    row = db.execute(
+        """SELECT seq, data, at, kind, issue_id, run_id FROM events
+           WHERE issue_id = (SELECT issue_id FROM workspaces WHERE key = ?1)
+             AND kind = 'workspace' AND json_extract(data, '$.key') = ?1
+           ORDER BY seq DESC LIMIT 1""",
+        (key,),
+    ).fetchone()
+    made = _event(*row) if row else None
+    return made if isinstance(made, ev.WorkspaceMade) else None
+
+
 def events(
     db: Connection,
     *,

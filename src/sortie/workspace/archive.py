@@ -17,7 +17,7 @@ import re
 import secrets
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,8 @@ from ..errors import WorkspaceError
 from ..protocol.safefiles import UnsafeFile, open_directory, open_regular
 from ..protocol.session_files import is_session_file
 from ..protocol.trees import Check, Descent, go_on, located, remove_tree
-from .place import forget_incomplete, note_incomplete, workspace_error
+from .keys import workspace_key
+from .place import NotOurs, Workspace, forget_incomplete, note_incomplete, open_workspace, workspace_error
 
 _TIME = "%Y%m%dT%H%M%SZ"
 _OURS = re.compile(r".+-(\d{8}T\d{6}Z)(-\d+)?\.tar\.gz(\.[0-9a-f]{16}\.tmp)?")
@@ -54,6 +55,18 @@ def archive_and_remove(root: Path, key: str, archive_dir: Path, name: str, check
     except (OSError, tarfile.TarError) as error:
         message = f"The workspace {workspace} stays, because it could not be archived in {archive_dir}"
         raise workspace_error(message, error) from error
+
+
+def claim_workspace(
+    root: Path, identifier: str, is_ours: Callable[[Path, int], bool], archive_dir: Path, check: Check
+) -> tuple[Workspace, Path | None]:
+    """Open the workspace of an issue; a directory in its place that is not ours goes into the archive first."""
+    try:
+        return open_workspace(root, identifier, is_ours, check), None
+    except NotOurs:
+        key = workspace_key(identifier)
+        archive = archive_and_remove(root.resolve(), key, archive_dir, f"{identifier}, not made by us", check)
+        return open_workspace(root, identifier, is_ours, check), archive
 
 
 def prune(archive_dir: Path, older_than_days: float, now: float) -> list[Path]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from ..errors import WorkspaceError
 from ..protocol.safefiles import open_directory
-from ..protocol.trees import remove_tree
+from ..protocol.trees import Check, go_on, remove_tree
 from .keys import workspace_key
 
 _INCOMPLETE = ".incomplete"
@@ -34,6 +35,10 @@ _FIXES = {
 }
 
 
+class NotOurs(WorkspaceError):
+    """Somebody else made the directory that stands at the path."""
+
+
 class Workspace:
     """An open workspace. `created` says that it is new and `mark_complete` has to follow its `after_create`."""
 
@@ -46,14 +51,21 @@ class Workspace:
     def key(self) -> str:
         return self.path.name
 
+    @property
+    def inode(self) -> int:
+        return os.fstat(self.fd).st_ino
+
     def verify(self) -> None:
-        """Make sure that the path still leads to the directory we opened."""
+        """Make sure that the path still leads to the directory we opened, and through no link."""
         try:
             found = self.path.lstat()
+            real = self.path.resolve(strict=True)
         except OSError as error:
             raise _changed(self.path, error.strerror or "it is not there") from error
         if stat.S_ISLNK(found.st_mode):
             raise _changed(self.path, "a symbolic link took its place")
+        if real != self.path:
+            raise _changed(self.path, "there is a symbolic link on the way to it")
         if not os.path.samestat(found, os.fstat(self.fd)):
             raise _changed(self.path, "something else took its place")
 
@@ -80,18 +92,53 @@ class Workspace:
         self.close()
 
 
-def open_workspace(root: Path, identifier: str) -> Workspace:
-    """The workspace of an issue, made if there is none or only an unfinished one. Blocks; call it in a thread."""
+def is_anybodys(path: Path, inode: int) -> bool:  # noqa: ARG001 - the answer is the same for all
+    return True
+
+
+def open_workspace(
+    root: Path, identifier: str, is_ours: Callable[[Path, int], bool] = is_anybodys, check: Check = go_on
+) -> Workspace:
+    """The workspace of an issue, made if there is none or only an unfinished one. Blocks; call it in a thread.
+
+    A finished one that is not ours, by its path and inode, raises `NotOurs`: `after_create` never ran in it.
+    """
     key = workspace_key(identifier)
     try:
         root.mkdir(mode=_MODE, parents=True, exist_ok=True)
         resolved = root.resolve(strict=True)
         with open_directory(resolved) as root_fd:
-            created = _make_if_needed(root_fd, key)
+            created = _make_if_needed(root_fd, key, check)
             with open_directory(root_fd, key) as workspace_fd:
+                if not created and not is_ours(resolved / key, os.fstat(workspace_fd).st_ino):
+                    raise _not_ours(resolved / key)
                 return Workspace(resolved / key, os.dup(workspace_fd), created=created)
     except OSError as error:
         raise workspace_error(f"The workspace {root / key} cannot be opened", error) from error
+
+
+class Roots:
+    """Remembers which directory each workspace root was at first sight, and notices when another took its place."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Path, tuple[Path, os.stat_result]] = {}
+
+    def verify(self, root: Path) -> None:
+        """Raise where the root is not what it was; at first sight it is made if need be. Blocks."""
+        try:
+            if root not in self._seen:
+                root.mkdir(mode=_MODE, parents=True, exist_ok=True)
+            resolved = root.resolve(strict=True)
+            found = resolved.stat()
+        except OSError as error:
+            raise workspace_error(f"The workspaces in {root} cannot be reached", error) from error
+        before, then = self._seen.setdefault(root, (resolved, found))
+        if resolved != before or not os.path.samestat(found, then):
+            raise WorkspaceError(
+                f"{before}, where the workspaces are, was replaced while the service runs: {root} leads to "
+                f"{resolved if resolved != before else 'another directory'} now.",
+                fix="Put the directory back, or restart the service if you meant it.",
+            )
 
 
 def open_existing(path: Path) -> Workspace:
@@ -128,13 +175,13 @@ def forget_incomplete(root_fd: int, key: str) -> None:
         pass  # There was no note.
 
 
-def _make_if_needed(root_fd: int, key: str) -> bool:
+def _make_if_needed(root_fd: int, key: str, check: Check) -> bool:
     _make_directory(root_fd, _INCOMPLETE)
     if _exists(root_fd, key):
         with open_directory(root_fd, _INCOMPLETE) as notes:
             if not _exists(notes, key):
                 return False
-        remove_tree(root_fd, key)
+        remove_tree(root_fd, key, check)
     else:
         note_incomplete(root_fd, key)
     os.mkdir(key, _MODE, dir_fd=root_fd)
@@ -154,6 +201,13 @@ def _exists(directory: int, name: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _not_ours(path: Path) -> NotOurs:
+    return NotOurs(
+        f"The directory {path} was not made by this store, or another one took its place.",
+        fix="Move it away; the next run makes the workspace anew.",
+    )
 
 
 def _changed(path: Path, how: str) -> WorkspaceError:

@@ -1,0 +1,129 @@
+"""Workspaces are ours: what somebody else put in the place of one, or of their root, is noticed and never used."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from .project import Project
+from .shell import BLOCKED, says
+
+MOVED = "is not its workspace stood in the place of it and is in the archive now"
+
+
+def workflow(project: Project, sessions: int = 1, max_turns: int = 1) -> None:
+    project.workflow(
+        {
+            "hooks": {"after_create": f"{says('created $SORTIE_ISSUE_IDENTIFIER')}; touch made"},
+            "agent": {"max_turns": max_turns, "max_concurrent_agents": 1},
+            "budget": {"per_issue": {"sessions": sessions}},
+        }
+    )
+
+
+def archived(project: Project, issue_id: str) -> list[str]:
+    """The names in the one archive of which the notes of the issue tell."""
+    (line,) = [line for line in project.notes(issue_id).splitlines() if MOVED in line]
+    with tarfile.open(Path(line.rpartition(": ")[2])) as archive:
+        return archive.getnames()
+
+
+def test_a_folder_planted_as_the_workspace_of_another_issue_is_not_used(project):
+    """A2O-01 A2O-02: it goes into the archive, the log says where, and the issue gets a workspace of its own."""
+    workflow(project)
+    project.add("1", f"mkdir ../T-2; echo trap > ../T-2/trap; {BLOCKED}", priority=1)
+    project.add("2", f'ls >> "$DIARY"; {BLOCKED}', priority=2)
+    project.run()
+    assert project.diary() == ["created T-1", "created T-2", "made"]
+    assert archived(project, "2") == ["T-2", "T-2/trap"]
+    assert MOVED not in project.notes("1")
+
+
+def test_a_workspace_that_the_store_knows_is_used_again(project):
+    """Within a service and by the next one."""
+    workflow(project, sessions=3)
+    project.add("1", f"echo more >> work; {BLOCKED}")
+    project.run()
+    project.edit("1", title="Go on")
+    project.run()
+    assert project.diary() == ["created T-1"]
+    assert len((project.workspace("1") / "work").read_text().splitlines()) == 2
+    assert MOVED not in project.notes("1")
+
+
+def test_another_directory_in_place_of_a_known_workspace_is_not_used(project):
+    """A2O-02: swapped while no run was in it."""
+    workflow(project, sessions=2)
+    project.add("1", BLOCKED)
+    project.run()
+    place = project.workspace("1")
+    place.rename(place.with_name("aside"))
+    place.mkdir()
+    (place / "trap").touch()
+    project.edit("1", title="Go on")
+    project.run()
+    assert project.diary() == ["created T-1", "created T-1"]
+    assert archived(project, "1") == ["T-1", "T-1/trap"]
+
+
+SWAPS = {
+    "another directory": "mv $place ../aside; mkdir -p $place/.sortie; echo blocked > $place/.sortie/status",
+    "a link": "mv $place ../aside; ln -s aside $place; mkdir -p .sortie; echo blocked > .sortie/status",
+    "nothing": "rm -r $place",
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS.values(), ids=SWAPS)
+def test_an_agent_that_swaps_its_own_workspace_is_not_heard(project, swap):
+    """A2O-19 A2O-13: a read error with a warning, as of an absent file; no further turn starts there (A2O-02)."""
+    workflow(project, max_turns=2)
+    project.add("1", f"{says('turn')}; place=$(pwd -P); {swap}")
+    project.run()
+    run = project.only_run("1")
+    assert (run.status, run.soft_stop, run.turns) == ("failed", "", 1)
+    assert "is no longer the directory that was opened" in (run.error or "")
+    assert "the status file could not be read and is ignored" in project.notes("1")
+    assert project.diary() == ["created T-1", "turn"]
+
+
+def test_what_an_agent_put_in_place_of_its_own_workspace_is_not_used_by_the_next_run(project):
+    """A2O-02: the next run begins in a new workspace."""
+    workflow(project, sessions=2)
+    first = "mv $place ../aside; mkdir $place; echo trap > $place/trap"
+    project.add("1", f'place=$(pwd -P); if [ ! -e ../aside ]; then {first}; else ls >> "$DIARY"; {BLOCKED}; fi')
+    project.run()
+    assert project.diary() == ["created T-1", "created T-1", "made"]
+    assert archived(project, "1") == ["T-1", "T-1/trap"]
+
+
+REPLACED = {
+    "a link": lambda root: root.symlink_to("aside"),
+    "another directory": lambda root: root.mkdir(),
+    "nothing": lambda root: None,
+}
+
+
+@pytest.mark.parametrize("replace", REPLACED.values(), ids=REPLACED)
+def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, replace):
+    """A2O-02: nothing starts and nothing is charged until it is back; the message says what to do."""
+    workflow(project)
+    project.add("1", BLOCKED)
+    service = project.start()
+    service.until(project.parked)
+    project.workspaces.rename(project.root / "aside")
+    replace(project.workspaces)
+    project.add("2", BLOCKED)
+    service.until(lambda: "there is no safe place for workspaces; nothing new starts" in project.notes())
+    assert "Put the directory back" in project.notes() or "cannot be reached" in project.notes()
+    assert list(project.parked()) == ["1"]
+    assert project.loaded().claims == [] and not (project.root / "aside/T-2").exists()
+    if project.workspaces.is_symlink():
+        project.workspaces.unlink()
+    elif project.workspaces.exists():
+        project.workspaces.rmdir()
+    (project.root / "aside").rename(project.workspaces)
+    service.until(lambda: len(project.parked()) == 2)
+    assert service.stop() == 0
+    assert project.notes().count("no safe place for workspaces") == 1
