@@ -116,10 +116,10 @@ def test_what_is_mended_is_said_as_what_broke_was(project):
         return [note.message for note in project.events(ev.Noted) if note.level == level and not note.issue_id]
 
     project.put(project.issues_path, b"[{")
-    service.until(lambda: "the tracker could not be read; nothing new starts" in told("warning"))
+    service.until(lambda: "the tracker cannot be used; nothing new starts" in told("warning"))
     project.write_issues([*good, {"id": "2"}])
     service.until(lambda: "a record of the tracker is ignored" in told("warning"))
-    assert told("info") == ["the tracker can be read again"]
+    assert told("info") == ["the tracker can be used again"]
     project.write_issues(good)
     service.until(lambda: "every record of the tracker can be used again" in told("info"))
     project.put(project.workflow_path, b"---\nagent: [broken\n---\nprompt\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .project import Project
-from .shell import BLOCKED, says
+from .shell import BLOCKED, FOR_EVER, says
 
 MOVED = "is not its workspace stood in the place of it and is in the archive now"
 
@@ -98,6 +98,25 @@ def test_what_an_agent_put_in_place_of_its_own_workspace_is_not_used_by_the_next
     assert archived(project, "1") == ["T-1", "T-1/trap"]
 
 
+def test_after_a_crash_the_word_in_another_directory_is_not_the_agents(project):
+    """A2O-19: the turn had completed, but what stands at the path now is not where the agent worked."""
+    gate = project.root / "gate"
+    waits = f"{says('after')}; [ -e {gate} ] || {FOR_EVER}"
+    project.workflow({"hooks": {"after_run": waits}, "budget": {"per_issue": {"sessions": 2}}})
+    project.add("1", says("turn"))
+    service = project.start()
+    service.until(lambda: "after" in project.diary())
+    service.kill()
+    place = project.workspace("1")
+    place.rename(place.with_name("aside"))
+    (place / ".sortie").mkdir(parents=True)
+    (place / ".sortie/status").write_text("blocked\n")
+    gate.touch()
+    project.run()
+    assert project.runs("1")[0].soft_stop == ""
+    assert "T-1/.sortie/status" in archived(project, "1")
+
+
 REPLACED = {
     "a link": lambda root: root.symlink_to("aside"),
     "another directory": lambda root: root.mkdir(),
@@ -115,7 +134,7 @@ def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, r
     project.workspaces.rename(project.root / "aside")
     replace(project.workspaces)
     project.add("2", BLOCKED)
-    service.until(lambda: "there is no safe place for workspaces; nothing new starts" in project.notes())
+    service.until(lambda: "the place of the workspaces cannot be used; nothing new starts" in project.notes())
     assert "Put the directory back" in project.notes() or "cannot be reached" in project.notes()
     assert list(project.parked()) == ["1"]
     assert project.loaded().claims == [] and not (project.root / "aside/T-2").exists()
@@ -126,4 +145,4 @@ def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, r
     (project.root / "aside").rename(project.workspaces)
     service.until(lambda: len(project.parked()) == 2)
     assert service.stop() == 0
-    assert project.notes().count("no safe place for workspaces") == 1
+    assert project.notes().count("the place of the workspaces cannot be used") == 1

@@ -79,7 +79,8 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
             return
         for row in effects:
             await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
-        await ending.finish(_outcome(services, claim), await _usage(services, claim.run_id))
+        outcome = _outcome(services, claim, await _is_in_its_place(services, claim))
+        await ending.finish(outcome, await _usage(services, claim.run_id))
 
 
 async def _clear_up(services: Services, claim: ClaimRow) -> None:
@@ -97,7 +98,16 @@ async def _clear_up(services: Services, claim: ClaimRow) -> None:
     broker_socket_path(db_path, claim.run_id).unlink(missing_ok=True)
 
 
-def _outcome(services: Services, claim: ClaimRow) -> Outcome:
+async def _is_in_its_place(services: Services, claim: ClaimRow) -> bool:
+    """Whether the workspace's path still leads to the directory in which the run was."""
+    made = [event for event in await _log_of(services, claim.run_id) if isinstance(event, ev.WorkspaceMade)]
+    try:
+        return bool(made) and made[-1].inode in (0, Path(claim.workspace).lstat().st_ino)
+    except OSError:
+        return False
+
+
+def _outcome(services: Services, claim: ClaimRow, in_its_place: bool) -> Outcome:
     reached = Outcome(
         status="cancelled",
         turns=claim.turn if claim.turn_done else max(claim.turn - 1, 0),
@@ -105,7 +115,7 @@ def _outcome(services: Services, claim: ClaimRow) -> Outcome:
     )
     if claim.stop_cause and claim.stop_cause != "shutdown":
         return stopped(reached, claim.stop_cause, claim.stop_detail)
-    if claim.turn_done and claim.workspace:
+    if claim.turn_done and in_its_place:
         # The turn had completed, so what the agent wrote is its word, and files outlive orchestrators.
         status = read_status(Path(claim.workspace))
         if status.token:
