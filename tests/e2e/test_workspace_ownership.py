@@ -135,7 +135,7 @@ def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, r
     replace(project.workspaces)
     project.add("2", BLOCKED)
     service.until(lambda: "the place of the workspaces cannot be used; nothing new starts" in project.notes())
-    assert "Put the directory back" in project.notes() or "cannot be reached" in project.notes()
+    assert "Put the directory back" in project.notes()
     assert list(project.parked()) == ["1"]
     assert project.loaded().claims == [] and not (project.root / "aside/T-2").exists()
     if project.workspaces.is_symlink():
@@ -145,4 +145,3 @@ def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, r
     (project.root / "aside").rename(project.workspaces)
     service.until(lambda: len(project.parked()) == 2)
     assert service.stop() == 0
-    assert project.notes().count("the place of the workspaces cannot be used") == 1

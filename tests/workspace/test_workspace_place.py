@@ -188,7 +188,7 @@ def replace_by_directory(root: Path) -> None:
     [
         (replace_by_link, r"was replaced .* leads to \S*/aside now.*Put the directory back"),
         (replace_by_directory, r"was replaced .* leads to another directory now.*Put the directory back"),
-        (Path.rmdir, "cannot be reached: No such file"),
+        (Path.rmdir, "cannot be reached any more: No such file.*Put the directory back"),
     ],
 )
 def test_another_directory_in_place_of_the_root_is_noticed(root, replace, how):

@@ -21,6 +21,7 @@ from .keys import workspace_key
 
 _INCOMPLETE = ".incomplete"
 _MODE = 0o750
+_RESTORE = "Put the directory back, or restart the service if you meant it."
 
 _FIXES = {
     errno.ENOSPC: "Free space on that disk.",
@@ -131,13 +132,16 @@ class Roots:
             resolved = root.resolve(strict=True)
             found = resolved.stat()
         except OSError as error:
-            raise workspace_error(f"The workspaces in {root} cannot be reached", error) from error
+            if root not in self._seen:
+                raise workspace_error(f"The workspaces in {root} cannot be reached", error) from error
+            gone = f"{root}, where the workspaces are, cannot be reached any more: {error.strerror}."
+            raise WorkspaceError(gone, fix=_RESTORE) from error
         before, then = self._seen.setdefault(root, (resolved, found))
         if resolved != before or not os.path.samestat(found, then):
             raise WorkspaceError(
                 f"{before}, where the workspaces are, was replaced while the service runs: {root} leads to "
                 f"{resolved if resolved != before else 'another directory'} now.",
-                fix="Put the directory back, or restart the service if you meant it.",
+                fix=_RESTORE,
             )
 
 
