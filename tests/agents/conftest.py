@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sortie.agents.port import AgentEvent, Said, SessionOpened, SessionOrder, Used
+from sortie.agents.port import AgentEvent, Muttered, Said, SessionOpened, SessionOrder, Used
 from sortie.process.identity import RUN_MARK, STORE_MARK, Identity
 from sortie.process.platform import prepare
 
@@ -34,6 +34,10 @@ class Recorder:
     @property
     def said(self):
         return [event.text for event in self.events if isinstance(event, Said)]
+
+    @property
+    def muttered(self):
+        return [event.text for event in self.events if isinstance(event, Muttered)]
 
     @property
     def sessions(self):

@@ -190,7 +190,7 @@ async def test_an_interrupted_turn_gets_the_chance_to_put_its_conversation_away(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.turn, "Go.", 1)
             with anyio.fail_after(30):
-                while recorder.said != ["ready"]:
+                while recorder.muttered != ["ready"]:
                     await anyio.sleep(0.01)
             await session.interrupt()
     await session.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -75,10 +77,54 @@ def test_recorded_failures(name, kind):
     assert play(name).outcome == kind
 
 
-def test_a_limit_carries_the_delay_that_the_provider_asked_for():
+def retry(**fields):
+    return json.dumps({"type": "system", "subtype": "api_retry", "attempt": 1, **fields}).encode()
+
+
+def sentence(text, **fields):
+    message = {"id": "m1", "content": [{"type": "text", "text": text}], **fields}
+    return json.dumps({"type": "assistant", "message": message}).encode()
+
+
+def test_when_claude_tries_again_is_not_when_a_limit_ends():
     played = play("claude-429")
-    assert played.error.until - time.time() == pytest.approx(2, abs=5)
-    assert [event for event in played.events if isinstance(event, Limited)]
+    assert (played.outcome, played.error.until) == (AgentError.RATE_LIMITED, None)
+    assert [event.until for event in played.events if isinstance(event, Limited)] == [None]
+    long = verdict(retry(error_status=429, retry_delay_ms=61_000))
+    assert (long.outcome, long.error.until) == (AgentError.RATE_LIMITED, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "zone", "when"),
+    [
+        ("You've hit your session limit · resets 3pm (America/Bogota)", "America/Bogota", {"hour": 15}),
+        ("You've hit your weekly limit · resets Sep 15 at 7pm", None, {"month": 9, "day": 15, "hour": 19}),
+    ],
+)
+def test_a_limit_of_the_plan_ends_when_claude_says(words, zone, when):
+    limited = verdict(result(is_error=True, result=words))
+    assert limited.outcome == AgentError.RATE_LIMITED
+    assert limited.error.until > time.time()
+    moment = datetime.fromtimestamp(limited.error.until, ZoneInfo(zone) if zone else None)
+    assert {name: getattr(moment, name) for name in when} == when
+
+
+def test_a_number_in_the_sentence_of_the_model_is_no_http_status():
+    for words in ("I fixed 404 tests; 403 files and 500 lines are left.", "The server answers HTTP 429 as it should."):
+        for ending in ({"is_error": True}, {"subtype": "error_max_turns"}):
+            assert verdict(sentence(words), result(result=words, **ending)).outcome == AgentError.TURN_FAILED
+    told = "API Error: 401 no such key"
+    own = verdict(sentence(told, model="<synthetic>"), result(result=told, is_error=True))
+    assert own.outcome == AgentError.AUTH
+
+
+@pytest.mark.parametrize("reason", ["aborted_tools", "aborted_streaming"])
+def test_an_aborted_turn_is_cancelled_whatever_it_calls_itself(reason):
+    errors = ["[ede_diagnostic] result_type=user stop_reason=tool_use, 429 of 500"]
+    failed = result(subtype="error_during_execution", is_error=True, errors=errors, terminal_reason=reason)
+    assert verdict(failed).outcome == AgentError.CANCELLED
+    assert verdict(result(result="", terminal_reason=reason)).outcome == AgentError.CANCELLED
+    assert verdict(result(terminal_reason="completed")).outcome == "completed"
 
 
 def test_a_dropped_stream_that_the_agent_recovered_from_is_a_success_with_its_tokens():
@@ -164,10 +210,13 @@ def test_a_usage_limit_names_its_reset():
     assert (older.outcome, older.error.until) == (AgentError.RATE_LIMITED, 1_900_000_000)
 
 
-def test_a_refused_key_ends_the_retries():
-    retry = {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": 401, "error": "authentication"}
-    played = verdict(json.dumps(retry).encode())
-    assert (played.outcome, played.reader.decided) == (AgentError.AUTH, True)
+def test_a_refused_key_is_judged_by_the_last_word_alone():
+    """Claude may have a fresh one at its next attempt."""
+    refused = retry(error_status=401, error="authentication_failed", retry_delay_ms=500)
+    played = verdict(refused, sentence("Done."), result())
+    assert (played.outcome, isinstance(played.events[0], Troubled)) == ("completed", True)
+    assert verdict(refused).reader.decided is False
+    assert verdict(refused, refused, result(is_error=True, api_error_status=401)).outcome == AgentError.AUTH
 
 
 def test_another_server_of_the_operator_that_fails_is_only_told():

@@ -35,10 +35,11 @@ def alive(pid: int) -> bool:
 
 
 async def test_the_prompt_comes_on_standard_input_and_every_line_is_reported(open_session, recorder):
-    """COM-03: a shell script is a full agent."""
+    """COM-03: a shell script is a full agent. Standard output is what it says, standard error is for the log."""
     session = await open_session("cat; echo done >&2")
     await session.turn("first line\nsecond: ü $HOME `x`\n", 1)
-    assert recorder.said == ["first line", "second: ü $HOME `x`", "done"]
+    assert recorder.said == ["first line", "second: ü $HOME `x`"]
+    assert recorder.muttered == ["done"]
 
 
 async def test_each_turn_is_a_process_that_is_on_record(open_session, recorder):
@@ -107,6 +108,8 @@ async def test_an_agent_that_exits_at_once_completes_though_it_read_no_prompt(op
     ("command", "kind", "says"),
     [
         ("echo tried; echo gave up; exit 3", AgentError.TURN_FAILED, "exit code 3: tried\ngave up"),
+        ("echo tried; echo gave up >&2; exit 3", AgentError.TURN_FAILED, "exit code 3: tried\ngave up"),
+        ("sh -c 'kill -KILL $$'; exit $?", AgentError.TURN_FAILED, "SIGKILL"),
         ("exit 1", AgentError.TURN_FAILED, "exit code 1: it printed nothing"),
         ("kill -KILL $$", AgentError.TURN_FAILED, "SIGKILL"),
         ("no-such-program --flag", AgentError.NOT_FOUND, "no-such-program"),

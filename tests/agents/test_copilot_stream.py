@@ -9,7 +9,7 @@ import pytest
 
 from sortie.agents.copilot_journal import ModelCall
 from sortie.agents.copilot_stream import CopilotReader
-from sortie.agents.port import Limited, Troubled, Used
+from sortie.agents.port import Limited, Muttered, Troubled, Used
 from sortie.agents.reading import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
@@ -251,7 +251,8 @@ def test_the_result_of_a_tool_that_an_earlier_process_began_is_read():
     assert verdict(end, ANSWER, result()).failed_tools == ["tool"]
 
 
-def test_lines_that_are_no_events_are_text():
+def test_lines_that_are_no_events_are_for_the_log_and_not_the_agents_word():
     played = verdict(b"warning: something", b'{"type": 7}', b'"x"', ANSWER, result())
     assert played.outcome == "completed"
-    assert played.said[0] == "warning: something"
+    assert played.events[0] == Muttered("warning: something")
+    assert played.said == ["Done."]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -34,6 +37,14 @@ NOW = 1_800_000_000.0
         ("Request timed out", None, AgentError.PROVIDER),
         ("prompt is too long", 400, AgentError.TURN_FAILED),
         ("something else", None, AgentError.TURN_FAILED),
+        ("You've hit your session limit · resets 3pm (America/Bogota)", None, AgentError.RATE_LIMITED),
+        ("You've hit your weekly limit · resets Sep 15 at 7pm", None, AgentError.RATE_LIMITED),
+        ("API Error: Request rejected (429) · slow down", None, AgentError.RATE_LIMITED),
+        ("Request failed with status code 403", None, AgentError.AUTH),
+        ("I fixed 404 tests and 403 files, and left 429 lines alone", None, AgentError.TURN_FAILED),
+        ("Error: 403 files could not be indexed", None, AgentError.TURN_FAILED),
+        ("500 lines were too many", None, AgentError.TURN_FAILED),
+        ("The rate limiter of the service is tested now", None, AgentError.TURN_FAILED),
         ("", None, AgentError.TURN_FAILED),
     ],
 )
@@ -75,6 +86,8 @@ def test_every_kind_is_in_the_documented_table():
         ("Retry-After: 7", 7),
         ("try again in 250ms", 0.25),
         ("resets in 3 days and 4 hours", 3 * 86400 + 4 * 3600),
+        ("reset after 13h19m32s", 47972),
+        ("try again in 20 seconds. There are 3 others.", 20),
         ("Your limit resets at 2027-01-15T08:10:00Z.", 600),
         ("resets at 2027-01-15 08:10", 600),
     ],
@@ -90,7 +103,15 @@ def test_the_reset_of_a_limit(text, seconds):
         ("resets 1am (UTC)", "2026-11-17T01:00:00+00:00"),
         ("resets 12pm (UTC)", "2026-11-16T12:00:00+00:00"),
         ("resets 5:30pm (America/New_York)", "2026-11-16T22:30:00+00:00"),
+        ("resets 9pm (America/Bogota)", "2026-11-17T02:00:00+00:00"),
+        ("resets 8:59pm (America/Bogota)", "2026-11-17T01:59:00+00:00"),
+        ("resets Nov 20 at 7pm (America/Bogota)", "2026-11-21T00:00:00+00:00"),
+        ("resets Nov 20, 7:30pm (UTC)", "2026-11-20T19:30:00+00:00"),
+        ("resets Jan 2 at 7am (UTC)", "2027-01-02T07:00:00+00:00"),
+        ("resets Jan 2, 2028 at 7am (GMT)", "2028-01-02T07:00:00+00:00"),
+        ("resets Feb 30 at 7am (UTC)", None),
         ("resets 3am (Nowhere/AtAll)", None),
+        ("resets 3am (../../etc/passwd)", None),
         ("resets 13:99am (UTC)", None),
         ("try again in 60s", "2026-11-16T02:01:00+00:00"),
         ("no word of it", None),
@@ -100,6 +121,27 @@ def test_a_time_of_day_is_the_next_one(words, expected):
     now = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
     end = reset_time(words, now.timestamp())
     assert (datetime.fromtimestamp(end, UTC).isoformat() if end else None) == expected
+
+
+def test_without_a_zone_it_is_the_time_of_this_machine():
+    now = datetime(2026, 9, 14, 12, 0).astimezone()
+    for words, expected in (("resets Sep 15 at 7pm", (15, 19)), ("resets 11am", (15, 11)), ("resets 3pm", (14, 15))):
+        end = reset_time(f"You've hit your limit · {words}", now.timestamp())
+        assert end
+        moment = datetime.fromtimestamp(end)
+        assert (moment.month, moment.day, moment.hour, moment.minute) == (9, *expected, 0)
+
+
+def test_a_machine_without_a_list_of_time_zones_knows_utc_and_no_other():
+    """The limit stands, only its end is not known."""
+    program = (
+        "from sortie.agents.resets import reset_time\n"
+        "print(reset_time('resets 3pm (America/Bogota)', 0.0), reset_time('resets 3pm (UTC)', 0.0))"
+    )
+    nothing = {**os.environ, "PYTHONTZPATH": ""}
+    hidden = f"import sys; sys.modules['tzdata'] = None\n{program}"
+    done = subprocess.run([sys.executable, "-c", hidden], env=nothing, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["None", "54000.0"]
 
 
 @pytest.mark.parametrize("text", ["", "rate limited", "resets at 2027-99-99T99:99:99Z", "wait a while"])
@@ -117,10 +159,31 @@ def test_no_reset_where_none_is_told(text):
         (1, None, "HTTP 429 too many requests", AgentError.RATE_LIMITED),
         (1, None, "boom", AgentError.UNFINISHED),
         (None, 9, "", AgentError.UNFINISHED),
+        (1, None, "Error: 401 unauthorized", AgentError.AUTH),
+        (1, None, "2026-11-16T02:00:00Z ERROR api: 429 Too Many Requests", AgentError.RATE_LIMITED),
+        (1, None, "Error: the request failed\n    cause: invalid api key\nbye", AgentError.AUTH),
+        (1, None, "Rate limiter initialised\nindexed 403 files", AgentError.UNFINISHED),
+        (1, None, "Rate limiter initialised\nError: no such file", AgentError.UNFINISHED),
+        (1, None, "rate limit: 60 requests a minute\nError: no such file", AgentError.UNFINISHED),
+        (1, None, "[INFO] no error so far, rate limit not reached\nboom", AgentError.UNFINISHED),
+        (1, None, "WARN 429 Too Many Requests, trying again\nboom", AgentError.UNFINISHED),
     ],
 )
 def test_an_exit_without_a_last_word(code, signal, stderr, kind):
     assert fault_of_exit(code, signal, stderr).kind == kind
+
+
+@pytest.mark.parametrize(
+    "stderr", ["Rate limiter initialised", "indexed 403 files", "Error: 401 Unauthorized", "HTTP 429 too many requests"]
+)
+@pytest.mark.parametrize(
+    ("code", "signal", "by_us"),
+    [(137, None, False), (143, None, False), (129, None, False), (152, None, False), (None, 9, False), (1, None, True)],
+)
+def test_a_killed_agent_is_judged_by_the_signal_and_never_by_its_words(code, signal, by_us, stderr):
+    """The shell around it tells a signal as 128 and its number."""
+    error = fault_of_exit(code, signal, stderr, by_us=by_us)
+    assert (error.kind, error.retry) == (AgentError.UNFINISHED, True)
 
 
 def test_a_signal_is_named_whether_the_shell_or_the_kernel_tells_it():

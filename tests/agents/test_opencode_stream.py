@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortie.agents.opencode_stream import OpenCodeReader
-from sortie.agents.port import Alive, Limited, Said, Troubled
+from sortie.agents.port import Alive, Limited, Muttered, Troubled
 from sortie.agents.reading import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
@@ -343,11 +343,11 @@ def test_a_last_word_with_wrong_types_is_none(broken):
     assert verdict(START, broken).outcome == AgentError.UNFINISHED
 
 
-def test_unknown_events_are_signs_of_life_and_noise_is_speech():
+def test_unknown_events_are_signs_of_life_and_noise_is_for_the_log():
     reader = OpenCodeReader()
     assert reader.read(line("session.idle", extra={"a": 1})) == [Alive()]
     assert reader.read(b"Performing one time database migration...") == [
-        Said("Performing one time database migration...")
+        Muttered("Performing one time database migration...")
     ]
     assert verdict(START, step(), line("later")).outcome == "completed"
 

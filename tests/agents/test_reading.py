@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
+from msgspec.structs import replace
 
 from sortie.agents.port import Used
 from sortie.agents.reading import LINE_LIMIT, Ending, Meter, brief, speech
 from sortie.core.model import Usage
+from sortie.errors import AgentError
 from sortie.process.lines import LineSplitter
 
 from .playing import Played, recorded
@@ -107,6 +110,83 @@ def _places(value, place=()):
     for key, inner in items:
         yield (*place, key)
         yield from _places(inner, (*place, key))
+
+
+# Text that no character can be made of: bytes, and halves of surrogate pairs in the middle and at the end.
+BROKEN = (b"\xff\xc3(", rb"\ud800", rb"\udc00\ud83d", rb"a\\\ud800\n")
+# What agents pass on of what people, models and tools wrote.
+WORDS = {"text", "content", "result", "output", "message", "title", "command", "aggregatedOutput", "stdout", "query"}
+
+
+def _with_marks(value, mark):
+    """The event with the mark at the end of all words, at every depth."""
+    if isinstance(value, list):
+        return [_with_marks(inner, mark) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: inner + mark if key in WORDS and isinstance(inner, str) else _with_marks(inner, mark)
+        for key, inner in value.items()
+    }
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_broken_text_spoils_no_turn(kind, broken):
+    """Invalid UTF-8 and lone surrogates, wherever text stands: a turn ends as it would without them."""
+    mark = "@broken@"
+    for name in transcripts_of(kind):
+        lines = recorded(name)
+        spoiled = [
+            json.dumps({**_with_marks(json.loads(line), mark), "novelty": mark}).encode().replace(mark.encode(), broken)
+            for line in lines
+        ]
+        whole, heard = Played(READERS[kind](), lines), Played(READERS[kind](), spoiled)
+        assert (heard.outcome, heard.usage) == (whole.outcome, whole.usage), name
+        assert len(heard.tools) == len(whole.tools), name
+        told = [str(event) for event in heard.events]
+        assert not [text for text in told if text.encode("utf-8", "replace").decode() != text], name
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_bytes_and_any_escapes_within_a_string_are_read(data):
+    piece = st.binary(max_size=6) | st.sampled_from([rb"\u%04x" % half for half in (0xD800, 0xDBFF, 0xDC00, 0xDFFF)])
+    text = b"".join(data.draw(st.lists(piece, max_size=8)))
+    whole = b"".join(bytes([byte]) for byte in text if byte >= 32 and byte != 34)  # what ends a string or a line
+    assume(not (len(whole) - len(whole.rstrip(b"\\"))) % 2)
+    assume(_is_json_apart_from_its_text(b'"' + whole + b'"'))
+    kind = data.draw(st.sampled_from(list(READERS)))
+    lines = recorded(data.draw(st.sampled_from(transcripts_of(kind))))
+    odd = [line[:-1] + b',"novelty":"' + whole + b'"}' for line in lines]
+    assert Played(READERS[kind](), odd).outcome == Played(READERS[kind](), lines).outcome
+
+
+def _is_json_apart_from_its_text(text):
+    try:
+        json.loads(text.decode("utf-8", "replace"))
+    except ValueError:
+        return False
+    return True
+
+
+NASTY = (
+    "Rate limiter initialised\nindexed 403 files",
+    "Error: 401 Unauthorized, please log in",
+    "No conversation found with session ID: x\nerror: unknown option",
+    "Session not found\nConfiguration is invalid\n[boolean]",
+    "Error resuming session: Invalid session identifier",
+    "No authentication information found. No session or task matched. error: unexpected argument",
+    "--dangerously-skip-permissions cannot be used with root",
+)
+
+
+@pytest.mark.parametrize("stderr", NASTY)
+def test_an_agent_that_a_signal_ended_is_judged_by_the_signal(kind, stderr):
+    """Also where a shell tells it as 128 and the number, and where the signal was ours."""
+    for ending in (Ending(137), Ending(143), Ending(None, 9), Ending(None, 15, by_us=True), Ending(1, by_us=True)):
+        reader = READERS[kind]()
+        error = reader.verdict(replace(ending, stderr=stderr))
+        assert error and error.kind == AgentError.UNFINISHED
 
 
 def test_output_cut_anywhere_before_the_last_word_is_no_success(kind):

@@ -24,7 +24,7 @@ class KnownAgent(Struct, frozen=True, kw_only=True):
     `cumulative`: the usage in an answer counts every prompt of this process, not the one that was answered.
     `signs`: what its model says has a message id, so text without one is the program's own.
     `own`: a piece of text that is the program's own; `errors`: such a piece that says that the turn has failed;
-    `bare_errors`: one that says so only where the model has said nothing before it.
+    `bare_errors`: one that says so, with an HTTP status, only where the model has said nothing before it.
     `meanings`: words of its errors that tell more than `faults` knows, and the kind they mean.
     `replays_late`: it goes on telling the history after it has answered `session/load`.
     `stays_behind`: a conversation that is resumed goes on in the directory in which it began.
@@ -69,7 +69,7 @@ _COPILOT_ERRORS = re.compile(
     r"Failed to get response from the AI model; retried \d+ times).*",
     re.DOTALL,
 )
-_COPILOT_BARE_ERRORS = re.compile(r"Error: [45]\d\d .+", re.DOTALL)
+_COPILOT_BARE_ERRORS = re.compile(r"Error: ([45]\d\d) .+", re.DOTALL)
 
 KNOWN: Mapping[str, KnownAgent] = {
     "@agentclientprotocol/claude-agent-acp": KnownAgent(tested="0.99.1", modes=("bypassPermissions",)),
@@ -100,6 +100,9 @@ KNOWN: Mapping[str, KnownAgent] = {
     "gemini-cli": KnownAgent(tested="0.61.0", modes=("yolo",), replays_late=True, breaks_off=True),
 }
 
+_LAST_WORD = 20
+_LAST_NUMBER = re.compile(r"\s([45]\d\d)\Z")
+
 # `errorKind` of claude-agent-acp, `errorName` of OpenCode, `codexErrorInfo` of codex-acp.
 _KINDS = {
     "authentication_failed": AgentError.AUTH,
@@ -120,7 +123,9 @@ _KINDS = {
 
 def fault_in_words(agent: KnownAgent, text: str) -> AgentError:
     """For an error that the agent told only as text."""
-    error = fault(text.strip(), until=reset_time(text))
+    text = text.strip()
+    bare = agent.bare_errors.fullmatch(text) if agent.bare_errors else None
+    error = fault(text, status=int(bare[1]) if bare else None)
     if error.kind == AgentError.TURN_FAILED:
         for words, kind in agent.meanings:
             if words in text:
@@ -142,8 +147,11 @@ def fault_in_answer(error: RpcError, until: float | None = None) -> AgentError:
         if isinstance(name, str) and name in _KINDS:
             kind = _KINDS[name]
             return AgentError(kind, text, until=until if kind == AgentError.RATE_LIMITED else None)
-    # Gemini CLI answers with the provider's HTTP status as the code of the error.
-    return fault(text, status=error.code if 400 <= error.code < 600 else None, until=until)
+    # Gemini CLI answers with the provider's HTTP status as the code of the error; OpenCode leaves it to the words.
+    status = error.code if 400 <= error.code < 600 else None
+    if data.get("errorName") == "APIError" and (last := _LAST_NUMBER.search(text[-_LAST_WORD:])):
+        status = int(last[1])
+    return fault(text, status=status, until=until)
 
 
 def _text(error: RpcError, data: dict[str, Any]) -> str:

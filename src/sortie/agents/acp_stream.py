@@ -19,7 +19,7 @@ from .acp_agents import KNOWN, UNKNOWN, KnownAgent, fault_in_answer, fault_in_wo
 from .acp_messages import Answer, Chunk, Counted, InfoUpdate, ToolCall, UpdateHead, UpdateParams, UsageUpdate
 from .jsonrpc import Message, RpcError
 from .port import AgentEvent, Limited, ToolFinished, ToolStarted, Troubled
-from .reading import ALIVE, TurnReader, brief, decode, speech
+from .reading import ALIVE, TurnReader, brief, decode, remarks, speech
 
 _OPEN_LINE = 4_000
 _STARTUP = "mcp_startup."
@@ -115,7 +115,7 @@ class AcpReader(TurnReader):
             yield from self._flush()
             failed = self._agent.tells_failure(text, alone=self._silent_since_tool)
             self._own_error = text if failed else ""
-            yield from speech(text)
+            yield from remarks(text)
         elif text:
             if chunk.message_id != self._message_id:
                 yield from self._flush()

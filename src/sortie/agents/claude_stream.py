@@ -6,7 +6,6 @@ process.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import reduce
 from typing import Any
@@ -19,9 +18,13 @@ from ..protocol.session_files import SERVER
 from .faults import fault
 from .port import AgentEvent, Limited, ToolFinished, ToolStarted, Troubled
 from .reading import Ending, TurnReader, brief, decode, speech
-from .resets import reset_time
 
-_WORTH_WAITING = 60.0
+_WORTH_WAITING_MS = 60_000.0
+
+# Whose word it is where Claude Code itself speaks in the place of its model.
+_NO_MODEL = "<synthetic>"
+_SHOWN = 300
+_ABORTED = ("aborted_streaming", "aborted_tools")
 
 
 class _Head(Struct, frozen=True):
@@ -85,6 +88,7 @@ class _Block(Struct, frozen=True):
 
 class _Message(Struct, frozen=True):
     id: str = ""
+    model: str = ""
     content: list[_Block] | str = []
     usage: _Usage | None = None
 
@@ -115,6 +119,7 @@ class _Result(Struct, frozen=True):
     result: str = ""
     errors: list[Any] = []
     stop_reason: str | None = None
+    terminal_reason: str | None = None
     api_error_status: int | None = None
     usage: _Usage = _Usage()
     total_cost_usd: float = 0.0
@@ -136,7 +141,7 @@ class ClaudeReader(TurnReader):
         self._tools: dict[str, str] = {}
         self._counted: dict[str, Usage] = {}
         self._limit_until: float | None = None
-        self._retry_delay = 0.0
+        self._last_sentence = ""
         self._spent = Usage()
         self._seen_init = False
 
@@ -183,20 +188,19 @@ class ClaudeReader(TurnReader):
 
     def _retry(self, retry: _Retry) -> Iterator[AgentEvent]:
         detail = f"attempt {retry.attempt} failed: {retry.error_status or 'no status'}, {brief(retry.error)}"
-        delay = retry.retry_delay_ms / 1000
-        if retry.error_status == 429:
-            self._retry_delay = delay
-            yield Limited(detail, time.time() + delay)
-        else:
-            yield Troubled(detail)
-        if retry.error_status in (401, 403) or (retry.error_status == 429 and delay > _WORTH_WAITING):
-            # It would go on trying for minutes, although trying again is not what helps.
-            self.failure = fault(detail, status=retry.error_status, until=time.time() + delay)
+        if retry.error_status != 429:
+            yield Troubled(detail)  # also a refused key: it may have a fresh one the next time
+            return
+        # When it tries again is its own decision, and says nothing about the limit.
+        yield Limited(detail, self._limit_until)
+        if retry.retry_delay_ms > _WORTH_WAITING_MS:
+            self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self._limit_until)
 
     def _assistant(self, turn: _Turn) -> Iterator[AgentEvent]:
         message = turn.message
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "text":
+                self._last_sentence = "" if message.model == _NO_MODEL else block.text
                 yield from speech(block.text)
             elif block.type == "tool_use":
                 self._tools[block.id] = block.name
@@ -238,10 +242,14 @@ class ClaudeReader(TurnReader):
         said = result.result or " ".join(brief(error) for error in result.errors) or result.subtype
         if result.subtype == "error_during_execution" and not self._seen_init and "No conversation found" in said:
             return AgentError(AgentError.SESSION, said)
+        if result.terminal_reason in _ABORTED:
+            return AgentError(AgentError.CANCELLED, f"Claude Code's turn was interrupted ({result.terminal_reason}).")
         if result.is_error or result.subtype != "success":
-            return fault(said, status=result.api_error_status, until=self._reset(said))
+            if result.api_error_status is None and result.result and result.result == self._last_sentence:
+                return AgentError(AgentError.TURN_FAILED, said[:_SHOWN])  # the model's words report no error
+            return fault(said, status=result.api_error_status, until=self._limit_until)
         if result.stop_reason == "refusal":
-            return AgentError(AgentError.REFUSED, f"The model declined: {said[:300]}")
+            return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
         if denied := sorted({denial.tool_name for denial in result.permission_denials}):
             return AgentError(
                 AgentError.PERMISSION,
@@ -249,9 +257,3 @@ class ClaudeReader(TurnReader):
                 fix="Set claude-code.permission_mode or claude-code.allowed_tools.",
             )
         return None
-
-    def _reset(self, said: str) -> float | None:
-        """When a limit ends: as announced, as the message says, or after the delay that was asked for last."""
-        if until := self._limit_until or reset_time(said):
-            return until
-        return time.time() + self._retry_delay if self._retry_delay else None

@@ -126,7 +126,7 @@ class CodexReader(TurnReader):
         return reader
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
-        yield from self.notified(msgspec.json.decode(line, type=Message))
+        yield from self.notified(decode(line, Message))
 
     def hear(self, message: Message) -> list[AgentEvent]:
         """As `read`, for a line that has been taken apart already."""

@@ -18,15 +18,13 @@ from ..errors import AgentError
 from ..protocol.session_files import SERVER
 from .codex_faults import fault_of
 from .codex_stream import CodexReader
-from .jsonrpc import Gone, Message, Peer, RpcError
+from .jsonrpc import Message, Peer, RpcError
 from .port import AgentEvent, SessionOrder, Troubled
 from .reading import decode
 from .servers import Server, offered_servers
 from .sessionwise import Conversation
 
-_REFUSED_CONFIGURATION = re.compile(
-    r"error: [^\n]*(?:unknown variant|invalid |unexpected |not found|toml|config)", re.I
-)
+_REFUSED_CONFIGURATION = re.compile(r"unknown variant|invalid |unexpected |not found|toml|config")
 _FAILED = ("failed", "cancelled")
 _UNKNOWN_METHOD = -32601
 _REFUSED_REQUEST = (-32600, -32602)
@@ -103,11 +101,7 @@ class CodexThread(Conversation):
         servers = offered_servers(self.order)
         self._servers = {name: _in_codex(server, self.read_timeout) for name, server in servers.items()}
         client = {"name": "sortie", "title": "Sortie", "version": __version__}
-        try:
-            await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
-        except Gone:
-            self._explain_exit(peer)
-            raise
+        await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
         await peer.notify("initialized")
         answer = await peer.request("account/read", {"refreshToken": False}, self.read_timeout)
         account = _understood("account/read", answer, _Account)
@@ -161,11 +155,17 @@ class CodexThread(Conversation):
             return AgentError(AgentError.CONFIG, f"Codex does not take what it is asked: {error.message[:600]}")
         return fault_of(error.message, None)
 
-    def _explain_exit(self, peer: Peer) -> None:
-        said = "\n".join(peer.last_words)
-        if complaint := _REFUSED_CONFIGURATION.search(said):
-            detail = f"Codex refuses its configuration: {said[complaint.start() :][:600]}"
-            raise AgentError(AgentError.CONFIG, detail, fix="Correct the codex block, or config.toml.")
+    def explained(self, said: str) -> AgentError | None:
+        """Before there is a thread it can be its configuration that it does not take."""
+        if self._reader.session_id:
+            return None
+        lines = said.splitlines()
+        for number, line in enumerate(lines):
+            _, error, complaint = line.lower().partition("error: ")
+            if error and _REFUSED_CONFIGURATION.search(complaint):
+                detail = f"Codex refuses its configuration: {' '.join(lines[number:])[:600]}"
+                return AgentError(AgentError.CONFIG, detail, fix="Correct the codex block, or config.toml.")
+        return None
 
     async def _log_in(self, peer: Peer) -> None:
         fix = "Run `codex login`, or set CODEX_API_KEY."

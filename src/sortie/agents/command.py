@@ -1,13 +1,14 @@
 """Any command as an agent: each turn is one process with the prompt on its standard input.
 
-The command runs as `sh -c COMMAND` in the workspace. A script beside the workflow file is found by `./name`; for
+What it says is its standard output; standard error is for the log, because everybody it starts writes there too,
+our tool server included. The command runs as `sh -c COMMAND` in the workspace. A script beside the workflow file is found by `./name`; for
 everything else that lies there, there is `SORTIE_WORKFLOW_DIR`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,8 +16,8 @@ import anyio
 
 from ..errors import AgentError
 from ..process.child import Child, Exit, start
-from .faults import fault_of_exit, signal_name
-from .port import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
+from .faults import fault_of_exit, how_it_ended
+from .port import AgentSettings, Finding, Muttered, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
 from .program import answer_of, check_command, first_word, locate, missing_program
 from .script import fault_of_script
 
@@ -96,23 +97,31 @@ class CommandSession:
             env={**self._environment, "SORTIE_TURN": str(number)},
             run_id=self._order.run_id,
             workspace=self._order.workspace,
+            separate_stderr=True,
         )
         await self._reporter.process_started(child.identity)
-        tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        said: deque[str] = deque(maxlen=_TAIL_LINES)
+        muttered: deque[str] = deque(maxlen=_TAIL_LINES)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.feed, prompt.encode("utf-8", "replace"))
-            async for line in child.lines():
-                text = line.decode("utf-8", "replace")
-                tail.append(text)
-                self._reporter.report(Said(text))
+            tasks.start_soon(self._hear, child.error_lines(), Muttered, muttered)
+            await self._hear(child.lines(), Said, said)
         await child.wait()
         exit = await child.end()
         self._child = None
         if exit.code != 0:
-            error = _failure(exit, "\n".join(tail)[-_TAIL_CHARACTERS:].strip())
+            error = _failure(exit, "\n".join([*said, *muttered])[-_TAIL_CHARACTERS:].strip())
             self._reporter.report(TurnEnded(error.kind))
             raise error
         self._reporter.report(TurnEnded("completed"))
+
+    async def _hear(
+        self, lines: AsyncIterator[bytes], kind: type[Said] | type[Muttered], tail: deque[str]
+    ) -> None:
+        async for line in lines:
+            text = line.decode("utf-8", "replace")
+            tail.append(text)
+            self._reporter.report(kind(text))
 
     async def interrupt(self) -> None:
         """A command knows no gentle way to stop: it is ended by `close`."""
@@ -126,5 +135,5 @@ class CommandSession:
 def _failure(exit: Exit, tail: str) -> AgentError:
     if exit.code in (126, 127):
         return fault_of_exit(exit.code, None, tail)
-    how = f"ended with exit code {exit.code}" if exit.signal is None else f"was ended by {signal_name(exit.signal)}"
+    how = how_it_ended(exit.code, exit.signal)
     return AgentError(AgentError.TURN_FAILED, f"The agent {how}: {tail or 'it printed nothing'}")

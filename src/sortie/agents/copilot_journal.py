@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..core.model import Usage
 from ..protocol.safefiles import open_directory, open_regular
+from .reading import decode
 
 _RECORD = "session.usage_record"
 _STEP = 1024 * 1024
@@ -105,7 +106,7 @@ def _call_in(line: bytes) -> ModelCall | None:
     if _RECORD.encode() not in line:
         return None
     try:
-        record = msgspec.json.decode(line, type=_Record)
+        record = decode(line, _Record)
     except (msgspec.DecodeError, RecursionError):
         return None
     if record.type != _RECORD:

@@ -18,7 +18,7 @@ from ..protocol.session_files import SERVER
 from .copilot_journal import ModelCall
 from .faults import fault
 from .port import AgentEvent, Limited, ToolFinished, ToolStarted, Troubled
-from .reading import Ending, TurnReader, brief, decode, speech
+from .reading import Ending, TurnReader, brief, decode, remarks, speech
 from .resets import reset_time
 
 # The journal is looked into where a call has just been recorded, or will never be.
@@ -179,7 +179,7 @@ class CopilotReader(TurnReader):
                     self._error = error
                 yield Troubled(brief(error.message, 600))
             case "session.warning":
-                yield from speech(decode(event.data, _Notice).message)
+                yield from remarks(decode(event.data, _Notice).message)
             case "abort":
                 self._aborted = decode(event.data, _Notice).reason or "no reason given"
 

@@ -28,12 +28,30 @@ from .resets import reset_time
 
 _DETAIL = 600
 
-# How a shell tells that its program was ended by a signal.
-_SHELL_SIGNALS = frozenset(range(129, 144))
+# How a shell tells that its program was ended by a signal: those that end one, without the real-time signals.
+_SHELL_SIGNALS = frozenset((*range(129, 144), 152, 153, 159))
 
-_STATUS = re.compile(r"(?<![\w.:/-])([45]\d\d)(?![\w/-]|\.\d)")
+# How much of standard error can be an error report.
+_LAST_WORDS = 8_000
+
+# A line of an error report by the first of these words in it, unless that is the mark of a lesser level.
+_MARK = re.compile(
+    r"\b(?P<chatter>info|debug|trace|verbose|notice|warn(?:ing)?)\b|error|exception|fatal|fail(?:ed|ure)|denied|"
+    r"forbidden|unauthori[sz]ed|unauthenticated|rejected|exceeded|too many requests|limit reached|hit your|"
+    r"not logged in|please (?:run /)?log ?in|\b(?:HTTP|status(?: code)?:?) [45]\d\d",
+    re.I,
+)
+# A number is an HTTP status where it is called one, or followed by what it means; others count something.
+_STATUS = re.compile(
+    r"\b(?:HTTP(?:/[\d.]{1,3})?|status(?: code)?|API Error|last error)[:=]? ([45]\d\d)\b(?![./-]?\w)|rejected \(([45]\d\d)\)|"
+    r"\berror:? ([45]\d\d)(?= ?(?:$|[{:,]))|"
+    r"(?<![\w.:/-])([45]\d\d) (?:Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Request Timeout|"
+    r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out|Overloaded)\b",
+    re.I | re.M,
+)
 _LIMIT = re.compile(
-    r"rate.?limit|usage limit|too many requests|quota (?:exceeded|exhausted)|resource.?exhausted|limit reached",
+    r"rate.?limit(?!ers?\b|ing\b)|usage limit|hit your (?:[\w'-]{1,20} ){0,4}limit|too many requests|"
+    r"quota (?:exceeded|exhausted)|resource.?exhausted|limit reached",
     re.I,
 )
 _LOGIN = re.compile(
@@ -64,8 +82,11 @@ def fault(message: str, *, status: int | None = None, until: float | None = None
     return AgentError(AgentError.TURN_FAILED, text)
 
 
-def fault_of_exit(code: int | None, signal: int | None, stderr: str) -> AgentError:
-    """For a process that ended without a last word: by its exit code, and by what it said on standard error."""
+def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
+    """For a process that ended without a last word: by its exit code, and by what it reported on standard error.
+
+    Where a signal ended it, `by_us` or not, the signal is all there is to know: its words were about something else.
+    """
     tail = stderr.strip()[-_DETAIL:]
     if code == 127:
         return AgentError(
@@ -79,23 +100,49 @@ def fault_of_exit(code: int | None, signal: int | None, stderr: str) -> AgentErr
             f"The program cannot be executed (exit code 126): {tail.rstrip('.')}.",
             fix="Make it executable: chmod +x.",
         )
-    if signal is None and code is not None and code in _SHELL_SIGNALS:
-        signal = code - 128
-    how = f"with exit code {code}" if signal is None else f"by {signal_name(signal)}"
-    known = fault(tail) if tail and code else None
+    report = _error_report(stderr) if code and ended_itself(code, signal, by_us=by_us) else ""
+    known = fault(report) if report else None
     if known and known.kind in (AgentError.AUTH, AgentError.RATE_LIMITED):
         return known
     return AgentError(
-        AgentError.UNFINISHED, f"The agent ended {how} before it finished its turn: {tail or 'it said nothing'}"
+        AgentError.UNFINISHED,
+        f"The agent {how_it_ended(code, signal)} before it finished its turn: {tail or 'it said nothing'}",
     )
+
+
+def ended_itself(code: int | None, signal: int | None, *, by_us: bool = False) -> bool:
+    """Whether it was the program that ended, so that what it said last can be the reason."""
+    return not by_us and _killed_by(code, signal) is None
+
+
+def how_it_ended(code: int | None, signal: int | None) -> str:
+    killed_by = _killed_by(code, signal)
+    return f"ended with exit code {code}" if killed_by is None else f"was ended by {_signal_name(killed_by)}"
+
+
+def _killed_by(code: int | None, signal: int | None) -> int | None:
+    return code - 128 if signal is None and code is not None and code in _SHELL_SIGNALS else signal
+
+
+def _error_report(stderr: str) -> str:
+    """Those lines of standard error that report an error, with the indented ones that follow them."""
+    report: list[str] = []
+    reporting = False
+    for line in stderr[-_LAST_WORDS:].splitlines():
+        if not line[:1].isspace():
+            mark = _MARK.search(line)
+            reporting = mark is not None and mark["chatter"] is None
+        if reporting:
+            report.append(line)
+    return "\n".join(report)[-_DETAIL:]
 
 
 def _status_in(text: str) -> int | None:
     found = _STATUS.search(text)
-    return int(found[1]) if found else None
+    return int(found[found.lastindex or 0]) if found else None
 
 
-def signal_name(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signals.Signals(number).name
     except ValueError:

@@ -36,7 +36,8 @@ _BESIDE = (".agents", ".env")
 _DEFAULTS: Settings = {"general": {"maxAttempts": 3}, "privacy": {"usageStatisticsEnabled": False}}
 
 _FILE_LIMIT = 1024 * 1024
-_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.S)
+# Strings and comments; one without an end goes on to the end of the text.
+_COMMENT = re.compile(r'"(?:\\.|[^"\\])*+\\?(?:"|\Z)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.S)
 
 
 def path_of(order: SessionOrder) -> Path:

@@ -23,7 +23,7 @@ from .port import AgentEvent, Limited, Said, ToolFinished, ToolStarted, Troubled
 from .reading import Ending, TurnReader, brief, decode, speech
 from .resets import reset_time
 
-_API_ERROR = re.compile(r"\[API Error: (.*)\]", re.S)
+_API_ERROR = "[API Error: "
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 429, 499, 500, 502, 503, 504, 529)}
 _EXITS = {
     41: AgentError.AUTH,
@@ -45,7 +45,6 @@ _WAIT = re.compile(r"(?:Attempt \d+ failed|Suggested retry after).* Retrying aft
 _LONGEST_WAIT = 60.0
 _OUT_OF_QUOTA = re.compile(r"exhausted your|exceeded your current quota", re.I)
 _CUT_SHORT = "ended without a finish reason"
-_TOO_LONG = re.compile(r"token count .* exceeds", re.I)
 
 # Where nobody can be asked, tools that would need it are not even offered; a model may call them all the same.
 _GUARDED = frozenset(("run_shell_command", "write_file", "replace"))
@@ -162,10 +161,11 @@ class GeminiReader(TurnReader):
 
     def explained(self, ending: Ending) -> AgentError | None:
         said = "\n".join(line for line in ending.stderr.splitlines() if not _NOISE.match(line)).strip()[-400:]
+        said = said or f"Gemini ended with exit code {ending.code}."
         if "Error resuming session" in said:
             return AgentError(AgentError.SESSION, said)
         if kind := _EXITS.get(ending.code or 0):
-            return AgentError(kind, said or f"Gemini ended with exit code {ending.code}.", fix=_FIXES.get(kind, ""))
+            return AgentError(kind, said, fix=_FIXES.get(kind, ""))
         if ending.code == 1 and any(mark in ending.stderr for mark in _REFUSED_OPTIONS):
             fix = _FIXES[AgentError.CONFIG]
             return AgentError(AgentError.CONFIG, f"Gemini refuses its options: {said[-200:]}", fix=fix)
@@ -249,7 +249,7 @@ class GeminiReader(TurnReader):
             return AgentError(AgentError.REFUSED, text)
         if _CUT_SHORT in text:
             return AgentError(AgentError.PROVIDER, text)
-        if status == 400 and self._resuming and _TOO_LONG.search(text):
+        if status == 400 and self._resuming and _is_too_long(text):
             return AgentError(AgentError.SESSION, text)
         if _OUT_OF_QUOTA.search(text):
             status = 429
@@ -275,11 +275,15 @@ def _missing_tools(stderr: str) -> AgentError | None:
 
 def _unwrapped(complaint: str) -> tuple[int | None, str]:
     """Status and words of an error that may hold the provider's answer as it was."""
-    found = _API_ERROR.search(complaint)
-    if found is None:
+    body, end, _ = complaint.partition(_API_ERROR)[2].rpartition("]")
+    if not end:
         return None, complaint
     try:
-        answer = decode(found[1].encode("utf-8", "replace"), _Body).error
+        answer = decode(body.encode("utf-8", "replace"), _Body).error
     except (msgspec.DecodeError, RecursionError):
-        return None, found[1]
-    return answer.code, answer.message or found[1]
+        return None, body
+    return answer.code, answer.message or body
+
+
+def _is_too_long(text: str) -> bool:
+    return " exceeds" in text.lower().partition("token count ")[2]

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..process.child import Child
-from .reading import LINE_LIMIT
+from .reading import LINE_LIMIT, decode
 
 _STDERR_LINES = 12
 _STDERR_LINE = 2_000
@@ -137,7 +137,7 @@ class Peer:
 
     def _decode(self, line: bytes) -> Message | None:
         try:
-            return msgspec.json.decode(line, type=Message)
+            return decode(line, Message)
         except (msgspec.DecodeError, RecursionError):
             self._listener.stray(line)
             return None

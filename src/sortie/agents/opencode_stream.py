@@ -26,14 +26,18 @@ from .reading import Ending, TurnReader, brief, decode, speech
 # OpenCode asks again for ever where a provider ends its answers without a reason.
 _AIMLESS_STEPS = 5
 _WORTH_WAITING = 60.0
+_LONGEST_WISH = 100
 
 _DENIED = ("The user rejected permission", "The user has specified a rule which prevents")
 _LOST_SERVER = re.compile(
     rf'message="(?:server unavailable" key|MCP connection closed" server)={re.escape(SERVER)}(?=\s|$)'
 )
-_NO_MODEL = re.compile(r'message=failed .*?ProviderModelNotFoundError: ([^"\\]+)')
-_NO_AGENT = re.compile(r'agent ".*" (?:not found|is a subagent).*Falling back to default agent')
-_FAILED_ATTEMPT = re.compile(r'message="stream error" .*?small=false .*?error="(?:\w+: )?(.+?)"?$')
+_NO_MODEL = ("message=failed ", "ProviderModelNotFoundError: ")
+_NO_AGENT = ('" not found', '" is a subagent')
+_FALLBACK = "Falling back to default agent"
+_FAILED_ATTEMPT = ('message="stream error" ', "small=false ", 'error="')
+_ERROR_NAME = re.compile(r"\w+: ")
+_UNQUOTED = re.compile(r'[^"\\]+')
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -138,8 +142,9 @@ class OpenCodeReader(TurnReader):
 
     def overhear(self, line: str) -> list[AgentEvent]:
         """What a line of standard error says; the same line may be heard twice."""
-        if attempt := _FAILED_ATTEMPT.search(line):
-            return [self._attempt(fault(attempt[1]))]
+        if attempt := _after(line, *_FAILED_ATTEMPT).removesuffix('"'):
+            name = _ERROR_NAME.match(attempt)
+            return [self._attempt(fault(attempt[name.end() :] if name else attempt))]
         heard = _heard(line)
         if heard is None:
             return []
@@ -246,14 +251,21 @@ class OpenCodeReader(TurnReader):
 def _heard(line: str) -> AgentError | None:
     if _LOST_SERVER.search(line):
         return AgentError(AgentError.TOOLS, f"The MCP server {SERVER} did not start, or has ended.")
-    if model := _NO_MODEL.search(line):
+    if model := _UNQUOTED.match(_after(line, *_NO_MODEL)):
         fix = "Correct opencode.model, or log its provider in: opencode auth login"
-        return AgentError(AgentError.CONFIG, model[1].strip(), fix=fix)
-    if agent := _NO_AGENT.search(line):
-        return AgentError(
-            AgentError.CONFIG, f"OpenCode ignores its option: {agent[0]}.", fix="Correct opencode.agent."
-        )
+        return AgentError(AgentError.CONFIG, model[0].strip(), fix=fix)
+    agent, fallback, _ = _after(line, 'agent "').partition(_FALLBACK)
+    if fallback and any(refusal in agent for refusal in _NO_AGENT):
+        said = f'OpenCode ignores its option: agent "{agent}{fallback}.'
+        return AgentError(AgentError.CONFIG, said, fix="Correct opencode.agent.")
     return None
+
+
+def _after(line: str, *marks: str) -> str:
+    """What follows the marks, one after the other; empty where one is missing."""
+    for mark in marks:
+        line = line.partition(mark)[2]
+    return line
 
 
 def _failure(error: _Error) -> AgentError:
@@ -278,10 +290,10 @@ def _failure(error: _Error) -> AgentError:
 
 def _until(headers: dict[str, str]) -> float | None:
     """When to come back, as the provider's answer says: in seconds, or as a date."""
-    wish = headers.get("retry-after", "")
+    wish = headers.get("retry-after", "")[:_LONGEST_WISH]
     if re.fullmatch(r"\d{1,9}(\.\d*)?", wish):
         return time.time() + float(wish)
     try:
         return parsedate_to_datetime(wish).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -49,13 +49,13 @@ class SessionOrder(Struct, frozen=True, kw_only=True):
 
 
 class Said(Struct, frozen=True):
-    """One line of output, or of conversation."""
+    """One line of what the agent itself says; the last ones tell why it stopped where it gives no other reason."""
 
     text: str
 
 
 class Muttered(Struct, frozen=True):
-    """A line of its standard error: for the log, not for the conversation."""
+    """A line of its standard error, or a remark among its events: for the log, not for the conversation."""
 
     text: str
 

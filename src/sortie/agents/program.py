@@ -24,7 +24,8 @@ from .port import Finding
 from .reading import brief
 
 _RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})+")
+_SEARCHED = 1_000
 _PATIENCE = 30.0
 
 # What a shell knows without looking for a program of that name.
@@ -59,7 +60,7 @@ class Program(Struct, frozen=True, kw_only=True):
         return [Finding("PASS", "program", command), self._judge(said)]
 
     def _judge(self, said: str) -> Finding:
-        found = _VERSION.search(said)
+        found = _VERSION.search(said[:_SEARCHED])
         if found is None:
             return Finding("WARN", "version", f"`{said[:80]}` names no version; {self._range()}.")
         version = found[0]

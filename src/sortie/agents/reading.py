@@ -6,23 +6,30 @@ believe that a turn completed.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.model import Usage
 from ..errors import AgentError
-from .faults import fault_of_exit
-from .port import AgentEvent, Alive, Said, Used
+from .faults import ended_itself, fault_of_exit, how_it_ended
+from .port import AgentEvent, Alive, Muttered, Said, Used
 
 # A tool's result, an image in base64: real agents write lines of many megabytes.
 LINE_LIMIT = 32 * 1024 * 1024
 
 _LINE_CHARACTERS = 4_000
 _LINES = 200
+
+# Escapes one after the other, so that an escaped backslash begins none; whole pairs first, then the halves.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.S
+)
 
 S = TypeVar("S", bound=Struct)
 
@@ -64,8 +71,8 @@ class TurnReader(ABC):
         """May raise `msgspec.DecodeError` for what is not the agent's format."""
 
     def unreadable(self, line: bytes) -> Iterator[AgentEvent]:
-        """A line that is no event. Programs print warnings among their JSON, so it is only text."""
-        return speech(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
+        """A line that is no event. Programs print warnings among their JSON, which nobody said."""
+        return remarks(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
 
     def overhear(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
         """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
@@ -76,14 +83,19 @@ class TurnReader(ABC):
         if self.failure:
             return self.failure
         if not self.finished:
-            return self.explained(ending) or fault_of_exit(ending.code, ending.signal, ending.stderr)
+            code, signal, by_us = ending.code, ending.signal, ending.by_us
+            heard = ending if ended_itself(code, signal, by_us=by_us) else replace(ending, stderr="")
+            return self.explained(heard) or fault_of_exit(code, signal, ending.stderr, by_us=by_us)
         if not ending.by_us and ending.code != 0:
-            said = f"The agent reported success and then ended with {how(ending)}."
+            said = f"The agent reported success and then {how_it_ended(ending.code, ending.signal)}."
             return AgentError(AgentError.TURN_FAILED, said)
         return None
 
     def explained(self, ending: Ending) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
-        """What this agent's exit without a last word is known to mean."""
+        """What this agent's exit without a last word is known to mean.
+
+        Of one that a signal ended, standard error is not told: it would explain nothing.
+        """
         return None
 
 
@@ -118,15 +130,38 @@ class Meter:
 
 
 def decode(line: bytes | msgspec.Raw, model: type[S]) -> S:
-    """Strictly: raises `msgspec.DecodeError` where a field that matters has another type."""
-    return msgspec.json.decode(line, type=model)
+    """Strictly: raises `msgspec.DecodeError` where a field that matters has another type.
+
+    Text is another matter: what no character can be made of becomes U+FFFD. Agents pass on what their tools print.
+    """
+    try:
+        return msgspec.json.decode(line, type=model)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        mended = _mended(raw := bytes(line))
+        if mended == raw:
+            raise
+        return msgspec.json.decode(mended, type=model)
+
+
+def _mended(line: bytes) -> bytes:
+    """JSON whose strings hold characters only: no bytes that are not UTF-8, no half of a surrogate pair."""
+    text = line.decode("utf-8", "replace").encode()
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
 
 
 def speech(text: str) -> Iterator[Said]:
-    """Text as lines for the log: none too long, not too many, no empty ones."""
+    """What the agent said as lines for the log: none too long, not too many, no empty ones."""
+    return map(Said, _lines(text))
+
+
+def remarks(text: str) -> Iterator[Muttered]:
+    """The same for what the program, and not the agent, has to say."""
+    return map(Muttered, _lines(text))
+
+
+def _lines(text: str) -> list[str]:
     lines = [line for line in text[: _LINES * _LINE_CHARACTERS].splitlines() if line.strip()]
-    for line in lines[:_LINES]:
-        yield Said(line[:_LINE_CHARACTERS])
+    return [line[:_LINE_CHARACTERS] for line in lines[:_LINES]]
 
 
 def brief(value: Any, limit: int = 200) -> str:
@@ -135,6 +170,3 @@ def brief(value: Any, limit: int = 200) -> str:
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
-
-def how(ending: Ending) -> str:
-    return f"exit code {ending.code}" if ending.signal is None else f"signal {ending.signal}"

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+
+# Where to look for it; nobody tells it after pages of something else.
+_SEARCHED = 4_000
 
 _EPOCH = re.compile(r"\|(\d{10,13})\b")
 _AFTER = re.compile(
-    r"(?:retry|try again|resets?|available)\s*(?:-?after|in)\s*:?\s*((?:\d+(?:\.\d+)?\s*[a-z]*[\s,]*(?:and )?)+)",
+    r"(?:retry|try again|resets?|available)\s{0,4}(?:-?after|in)\s{0,4}:?\s{0,4}(?=\d)", re.I
+)
+_PART = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s{0,4}([a-z]{0,12})[\s,]{0,4}(?:and )?", re.I)
+_AT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)")
+_UNITS = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0))
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = re.compile(
+    r"resets? (?:(?:at|on) )?"
+    rf"(?:(?P<month>{'|'.join(_MONTHS)})[a-z]{{0,6}}\.? (?P<day>\d{{1,2}})(?:,? (?P<year>\d{{4}}))?(?:,? at|,)? )?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s?(?P<half>[ap])m\b(?: \((?P<zone>[^()]{1,64})\))?",
     re.I,
 )
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|d|h|m(?!s)|s)?", re.I)
-_AT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)")
-_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_CLOCK = re.compile(r"resets (\d{1,2})(?::(\d\d))?(am|pm) \(([\w/+-]+)\)")
 
 
 def reset_time(text: str, now: float | None = None) -> float | None:
-    """`…|1767225600`, `try again in 5m 3s`, `resets at 2026-11-16T05:00Z`, `resets 3:33am (UTC)`; None for none."""
+    """None for none, else as in `…|1767225600`, `try again in 5m 3s`, `resets at 2026-11-16T05:00Z`,
+    `resets 3:33am (UTC)`, `resets Sep 15 at 7pm`. Without a zone it is this machine's time that is meant.
+    """
     now = time.time() if now is None else now
+    text = text[:_SEARCHED]
     if found := _EPOCH.search(text):
         stamp = float(found[1])
         return stamp / 1000 if stamp > 1e11 else stamp
     if found := _AFTER.search(text):
-        return now + sum(
-            float(number) * _SECONDS[(unit or "s").lower()] for number, unit in _PART.findall(found[1])
-        )
+        return now + _seconds(text, found.end())
     if found := _CLOCK.search(text):
         return _next(found, now)
     if found := _AT.search(text):
@@ -38,14 +47,39 @@ def reset_time(text: str, now: float | None = None) -> float | None:
     return None
 
 
+def _seconds(text: str, start: int) -> float:
+    """The sum of the parts that follow each other from here on: `1h 2m 3s`, `3 days and 4 hours`."""
+    total = 0.0
+    while part := _PART.match(text, start):
+        unit = part[2].lower()
+        total += float(part[1]) * next((seconds for name, seconds in _UNITS if unit.startswith(name)), 1.0)
+        start = part.end()
+    return total
+
+
 def _next(clock: re.Match[str], now: float) -> float | None:
-    """The next time that the clock shows this."""
+    """The next time that clock and calendar show this."""
+    try:
+        today = datetime.fromtimestamp(now, _zone(clock["zone"]))
+        hour = int(clock["hour"]) % 12 + (12 if clock["half"].lower() == "p" else 0)
+        moment = today.replace(hour=hour, minute=int(clock["minute"] or 0), second=0, microsecond=0)
+        if clock["month"] is None:
+            return (moment if moment > today else moment + timedelta(days=1)).timestamp()
+        month, day = _MONTHS.index(clock["month"].lower()) + 1, int(clock["day"])
+        moment = moment.replace(year=int(clock["year"] or today.year), month=month, day=day)
+        if moment <= today and clock["year"] is None:
+            moment = moment.replace(year=moment.year + 1)
+        return moment.timestamp()
+    except (KeyError, ValueError, OverflowError, OSError):  # no such zone on this machine, or no such time
+        return None
+
+
+def _zone(name: str | None) -> tzinfo | None:
+    """None is the zone of this machine. Its list of the others may be missing."""
+    if name is None:
+        return None
+    if name.upper() in ("UTC", "GMT"):
+        return UTC
     from zoneinfo import ZoneInfo
 
-    try:
-        today = datetime.fromtimestamp(now, ZoneInfo(clock[4]))
-        hour = int(clock[1]) % 12 + (12 if clock[3] == "pm" else 0)
-        moment = today.replace(hour=hour, minute=int(clock[2] or 0), second=0, microsecond=0)
-    except (KeyError, ValueError, OSError):  # there is no such zone, or no such time of day
-        return None
-    return (moment if moment > today else moment + timedelta(days=1)).timestamp()
+    return ZoneInfo(name)

@@ -18,14 +18,16 @@ from msgspec import Struct
 from ..errors import AgentError
 from ..process.child import Child, start
 from .cli import CliAgent
-from .faults import fault_of_exit
+from .faults import ended_itself, fault_of_exit
 from .first_alone import FirstAlone
 from .jsonrpc import Gone, Message, Peer, RpcError
 from .port import AgentEvent, Alive, Muttered, Reporter, SessionOpened, SessionOrder, Troubled, TurnEnded
 from .program import shell_command
-from .reading import speech
+from .reading import remarks
 
 _INTERRUPT_PATIENCE = 2.0
+# Between the end of its output and its own.
+_LAST_BREATH = 1.0
 
 Options = TypeVar("Options", bound=Struct)
 
@@ -73,9 +75,13 @@ class Conversation(ABC):
         """What an error answer means."""
         return AgentError(AgentError.TURN_FAILED, f"The agent answered with an error: {error.message}")
 
+    def explained(self, said: str) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
+        """What it means that the process ended by itself with these words on standard error."""
+        return None
+
     def stray(self, line: bytes) -> None:
-        for said in speech(line[:4_000].decode("utf-8", "replace")):
-            self.report(said)
+        for remark in remarks(line[:4_000].decode("utf-8", "replace")):
+            self.report(remark)
         self.report(Alive())
 
     def muttered(self, text: str) -> None:
@@ -176,14 +182,23 @@ class LivingSession:
         except RpcError as error:
             raise self._conversation.failure(error) from error
         except Gone as error:
-            exit = await self._child.end()
-            raise fault_of_exit(exit.code, exit.signal, "\n".join(self._peer.last_words)) from error
+            raise await self._fault_of_exit() from error
         except TimeoutError as error:
             raise AgentError(
                 AgentError.SILENT,
                 "The agent did not answer in time (agent.read_timeout_ms).",
                 fix="Raise agent.read_timeout_ms if it only needs longer to start.",
             ) from error
+
+    async def _fault_of_exit(self) -> AgentError:
+        with anyio.move_on_after(_LAST_BREATH):
+            await self._child.wait()
+        exit = await self._child.end()
+        said = "\n".join(self._peer.last_words)
+        known = None
+        if ended_itself(exit.code, exit.signal, by_us=exit.ended_by_us):
+            known = self._conversation.explained(said)
+        return known or fault_of_exit(exit.code, exit.signal, said, by_us=exit.ended_by_us)
 
     async def _resumed(self, session_id: str) -> bool:
         try:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_NEWLINES = re.compile(r"\s*[\n\r\v\f\u0085\u2028\u2029]+\s*")
+_LINE_ENDS = re.compile(r"[\n\r\v\f\u0085\u2028\u2029]+")
 
 
 def clean(text: str) -> str:
@@ -19,7 +19,11 @@ def clean(text: str) -> str:
 
     Directions are control characters too: they could show a sentence in another order than it is written.
     """
-    line = _NEWLINES.sub(" / ", _COLOURS.sub("", text).strip("\r\n"))
+    first, *rest = _LINE_ENDS.split(_COLOURS.sub("", text).strip("\r\n"))
+    line = first
+    if rest:
+        between = [piece.strip() for piece in rest[:-1] if not piece.isspace()]
+        line = " / ".join([first.rstrip(), *between, rest[-1].lstrip()])
     if line.isprintable():
         return line
     return "".join(character if character.isprintable() else _spelled(character) for character in line)

@@ -54,7 +54,7 @@ def last_words(path: Path, source: str, count: int) -> str:
         return ""
     entries = [line.partition(" ")[2] for line in lines]
     said = [entry.removeprefix(f"{source}: ") for entry in entries if entry.startswith(f"{source}: ")]
-    return "\n".join(said[-count:])
+    return "\n".join([line for line in said if line.strip()][-count:])
 
 
 @lru_cache(maxsize=4)

@@ -73,7 +73,8 @@ class Listening:
             case Alive():
                 self._link.alive()
             case Said(text):
-                self.last_lines.append(text)
+                if text.strip():
+                    self.last_lines.append(text)
                 self._link.sign("agent", text)
             case Muttered(text):
                 self._link.sign("stderr", text)
@@ -112,7 +113,7 @@ class Listening:
         self._notes += 1
         detail = detail[:_DETAIL]
         if self._notes > _NOTES:
-            self._link.sign("agent", f"{message}: {detail}")
+            self._link.sign("note", f"{message}: {detail}")
             return
         self._link.note("warning", message, detail)
         if self._notes == _NOTES:

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 _ACTION = re.compile(r"\{\{(-?)([^\n{}]*?)(-?)\}\}")
-_LITERAL = re.compile(r"\{%-?\s*raw\s*-?%\}.*?\{%-?\s*endraw\s*-?%\}|\{#.*?#\}", re.DOTALL)
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*`|[()|]|[^\s()|"`]+')
+_LITERAL = re.compile(
+    r"(?P<raw>\{%-?\s*raw\s*-?%\})|(?P<endraw>\{%-?\s*endraw\s*-?%\})|(?P<comment>\{#)|(?P<endcomment>#\})"
+)
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*+\\?(?:"|\Z)|`[^`]*(?:`|\Z)|[()|]|[^\s()|"`]+')
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _FILTERS = {"toJSON": "tojson", "lower": "lower", "len": "length"}
@@ -23,10 +25,24 @@ _GO = re.compile(
 def go_lines(prompt: str) -> Iterator[tuple[int, str]]:
     """The number (from 1) of each line in Go template syntax, and that line in Jinja."""
     translation = _Translation()
-    without_literals = _LITERAL.sub(lambda found: "\n" * found[0].count("\n"), prompt)
-    for number, line in enumerate(without_literals.split("\n"), 1):
+    for number, line in enumerate(_without_literals(prompt).split("\n"), 1):
         if any(_GO.match(action[2].strip()) for action in _ACTION.finditer(line)):
             yield number, _ACTION.sub(translation.action, line).strip()
+
+
+def _without_literals(prompt: str) -> str:
+    """Of raw blocks and comments that have an end, only the line ends."""
+    marks = list(_LITERAL.finditer(prompt))
+    last = {mark.lastgroup: mark.start() for mark in marks}
+    pieces: list[str] = []
+    shown_to, opened, end = 0, 0, ""
+    for mark in marks:
+        if not end and last.get(f"end{mark.lastgroup}", -1) > mark.start():
+            opened, end = mark.start(), f"end{mark.lastgroup}"
+        elif end == mark.lastgroup:
+            pieces += [prompt[shown_to:opened], "\n" * prompt.count("\n", opened, mark.end())]
+            shown_to, end = mark.end(), ""
+    return "".join([*pieces, prompt[shown_to:]])
 
 
 class _Translation:
