@@ -198,6 +198,16 @@ async def test_an_interrupted_turn_gets_the_chance_to_put_its_conversation_away(
     assert recorder.sessions[-1] == "9c1d4951-62ac-469e-8f97-f80be177b2f1"
 
 
+@pytest.mark.parametrize("words", ["Rate limiter initialised", "indexed 403 files", "No conversation found"])
+async def test_a_killed_program_behind_a_shell_is_judged_by_the_signal(make_order, recorder, words):
+    """The shell ends by itself, with 128 and the number of the signal."""
+    command = f"sh -c 'echo {words} >&2; kill -KILL $$'; exit $?; :"
+    with pytest.raises(AgentError, match="SIGKILL") as caught:
+        await run(command, make_order(), recorder)
+    assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
+    assert recorder.muttered[0] == words
+
+
 async def test_an_agent_that_ignores_the_interrupt_is_ended(stand_in, make_order, recorder):
     command = stand_in("signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(600)")
     session = await agent(command).open(make_order(), recorder)

@@ -110,7 +110,10 @@ def test_a_limit_of_the_plan_ends_when_claude_says(words, zone, when):
 
 
 def test_a_number_in_the_sentence_of_the_model_is_no_http_status():
-    for words in ("I fixed 404 tests; 403 files and 500 lines are left.", "The server answers HTTP 429 as it should."):
+    for words in (
+        "I fixed 404 tests; 403 files and 500 lines are left.",
+        "The server answers HTTP 429 as it should.",
+    ):
         for ending in ({"is_error": True}, {"subtype": "error_max_turns"}):
             assert verdict(sentence(words), result(result=words, **ending)).outcome == AgentError.TURN_FAILED
     told = "API Error: 401 no such key"

@@ -169,6 +169,15 @@ async def test_a_server_that_misbehaves(lab, tmp_path, twist, kind):
     assert not Path(f"/proc/{lab.recorder.identities[0].pid}").exists()
 
 
+@pytest.mark.parametrize("words", ["Rate limiter initialised", "indexed 403 files", "error: unknown variant x"])
+async def test_a_killed_server_behind_a_shell_is_judged_by_the_signal(make_order, recorder, words):
+    command = f"sh -c 'echo {words} >&2; kill -KILL $$'; exit $?; :"
+    with pytest.raises(AgentError, match="SIGKILL") as caught:
+        await agent(command).open(make_order(), recorder)
+    assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
+    assert recorder.muttered[0] == words
+
+
 async def test_a_missing_program_is_not_tried_again(make_order, recorder):
     with pytest.raises(AgentError) as caught:
         await agent("/nowhere/codex").open(make_order(), recorder)

@@ -50,6 +50,12 @@ def test_the_calls_of_a_recorded_session(tmp_path, file):
     assert journal.fresh_calls() == []
 
 
+def test_text_that_is_none_costs_no_call(tmp_path, file):
+    journal = Journal(tmp_path, SESSION)
+    append(file, record(7, note="@").replace(b"@", b"\xff"), record(8, note="\ud800"))
+    assert inputs(journal) == [7, 8]
+
+
 def test_a_resumed_session_counts_what_is_new(tmp_path, file):
     before = recorded("journal-copilot-ok")
     whole = recorded("journal-copilot-resume")

@@ -125,7 +125,11 @@ def test_a_time_of_day_is_the_next_one(words, expected):
 
 def test_without_a_zone_it_is_the_time_of_this_machine():
     now = datetime(2026, 9, 14, 12, 0).astimezone()
-    for words, expected in (("resets Sep 15 at 7pm", (15, 19)), ("resets 11am", (15, 11)), ("resets 3pm", (14, 15))):
+    for words, expected in (
+        ("resets Sep 15 at 7pm", (15, 19)),
+        ("resets 11am", (15, 11)),
+        ("resets 3pm", (14, 15)),
+    ):
         end = reset_time(f"You've hit your limit · {words}", now.timestamp())
         assert end
         moment = datetime.fromtimestamp(end)
@@ -174,11 +178,19 @@ def test_an_exit_without_a_last_word(code, signal, stderr, kind):
 
 
 @pytest.mark.parametrize(
-    "stderr", ["Rate limiter initialised", "indexed 403 files", "Error: 401 Unauthorized", "HTTP 429 too many requests"]
+    "stderr",
+    ["Rate limiter initialised", "indexed 403 files", "Error: 401 Unauthorized", "HTTP 429 too many requests"],
 )
 @pytest.mark.parametrize(
     ("code", "signal", "by_us"),
-    [(137, None, False), (143, None, False), (129, None, False), (152, None, False), (None, 9, False), (1, None, True)],
+    [
+        (137, None, False),
+        (143, None, False),
+        (129, None, False),
+        (152, None, False),
+        (None, 9, False),
+        (1, None, True),
+    ],
 )
 def test_a_killed_agent_is_judged_by_the_signal_and_never_by_its_words(code, signal, by_us, stderr):
     """The shell around it tells a signal as 128 and its number."""

@@ -75,6 +75,19 @@ answer(result={"found": True})
         assert len(ear.strays) >= 6
 
 
+async def test_text_that_is_none_is_replaced_in_an_answer_and_in_news(other_side):
+    program = r"""
+number = json.loads(sys.stdin.readline())["id"]
+out = sys.stdout.buffer
+out.write(b'{"method": "news", "params": {"text": "\xff\\ud800"}}\n')
+out.write(b'{"id": %d, "note": "\xfe", "result": {"said": "\\udc00"}}\n' % number)
+out.flush()
+"""
+    async with other_side(program) as (peer, ear):
+        assert json.loads(bytes(await peer.request("say", {}, 30))) == {"said": "\N{REPLACEMENT CHARACTER}"}
+    assert (ear.heard_methods, ear.strays) == (["news"], [])
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [

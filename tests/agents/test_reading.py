@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
 from msgspec.structs import replace
 
 from sortie.agents.port import Used
@@ -115,7 +114,7 @@ def _places(value, place=()):
 # Text that no character can be made of: bytes, and halves of surrogate pairs in the middle and at the end.
 BROKEN = (b"\xff\xc3(", rb"\ud800", rb"\udc00\ud83d", rb"a\\\ud800\n")
 # What agents pass on of what people, models and tools wrote.
-WORDS = {"text", "content", "result", "output", "message", "title", "command", "aggregatedOutput", "stdout", "query"}
+WORDS = {"text", "content", "result", "output", "title", "command", "aggregatedOutput", "stdout", "query"}
 
 
 def _with_marks(value, mark):
@@ -137,7 +136,9 @@ def test_broken_text_spoils_no_turn(kind, broken):
     for name in transcripts_of(kind):
         lines = recorded(name)
         spoiled = [
-            json.dumps({**_with_marks(json.loads(line), mark), "novelty": mark}).encode().replace(mark.encode(), broken)
+            json.dumps({**_with_marks(json.loads(line), mark), "novelty": mark})
+            .encode()
+            .replace(mark.encode(), broken)
             for line in lines
         ]
         whole, heard = Played(READERS[kind](), lines), Played(READERS[kind](), spoiled)
@@ -150,7 +151,9 @@ def test_broken_text_spoils_no_turn(kind, broken):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_bytes_and_any_escapes_within_a_string_are_read(data):
-    piece = st.binary(max_size=6) | st.sampled_from([rb"\u%04x" % half for half in (0xD800, 0xDBFF, 0xDC00, 0xDFFF)])
+    piece = st.binary(max_size=6) | st.sampled_from(
+        [rb"\u%04x" % half for half in (0xD800, 0xDBFF, 0xDC00, 0xDFFF)]
+    )
     text = b"".join(data.draw(st.lists(piece, max_size=8)))
     whole = b"".join(bytes([byte]) for byte in text if byte >= 32 and byte != 34)  # what ends a string or a line
     assume(not (len(whole) - len(whole.rstrip(b"\\"))) % 2)

@@ -110,7 +110,7 @@ def test_what_cannot_be_used_is_left_out_and_said_so(project):
         assert sidecar.call("tracker_api", {"operation": "fetch_comments", "issue_id": "abc123"})["success"]
         sidecar.finish()
         left_out = [line for line in sidecar.errors.splitlines() if "is left out" in line]
-    assert [line.split()[2] for line in left_out] == ["usurper", "second", "broken", "missing", "nowhere", "string"]
+    assert [line.split()[3] for line in left_out] == ["usurper", "second", "broken", "missing", "nowhere", "string"]
 
 
 def test_other_requests_are_answered_while_a_tool_hangs_and_a_cancelled_call_never(project, tmp_path):

@@ -243,7 +243,9 @@ class ClaudeReader(TurnReader):
         if result.subtype == "error_during_execution" and not self._seen_init and "No conversation found" in said:
             return AgentError(AgentError.SESSION, said)
         if result.terminal_reason in _ABORTED:
-            return AgentError(AgentError.CANCELLED, f"Claude Code's turn was interrupted ({result.terminal_reason}).")
+            return AgentError(
+                AgentError.CANCELLED, f"Claude Code's turn was interrupted ({result.terminal_reason})."
+            )
         if result.is_error or result.subtype != "success":
             if result.api_error_status is None and result.result and result.result == self._last_sentence:
                 return AgentError(AgentError.TURN_FAILED, said[:_SHOWN])  # the model's words report no error

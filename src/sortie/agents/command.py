@@ -1,8 +1,8 @@
 """Any command as an agent: each turn is one process with the prompt on its standard input.
 
 What it says is its standard output; standard error is for the log, because everybody it starts writes there too,
-our tool server included. The command runs as `sh -c COMMAND` in the workspace. A script beside the workflow file is found by `./name`; for
-everything else that lies there, there is `SORTIE_WORKFLOW_DIR`.
+our tool server included. The command runs as `sh -c COMMAND` in the workspace. A script beside the workflow file is
+found by `./name`; for everything else that lies there, there is `SORTIE_WORKFLOW_DIR`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import anyio
 
 from ..errors import AgentError
 from ..process.child import Child, Exit, start
+from ..protocol.session_files import SERVER
 from .faults import fault_of_exit, how_it_ended
 from .port import AgentSettings, Finding, Muttered, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
 from .program import answer_of, check_command, first_word, locate, missing_program
@@ -115,12 +116,11 @@ class CommandSession:
             raise error
         self._reporter.report(TurnEnded("completed"))
 
-    async def _hear(
-        self, lines: AsyncIterator[bytes], kind: type[Said] | type[Muttered], tail: deque[str]
-    ) -> None:
+    async def _hear(self, lines: AsyncIterator[bytes], kind: type[Said] | type[Muttered], tail: deque[str]) -> None:
         async for line in lines:
             text = line.decode("utf-8", "replace")
-            tail.append(text)
+            if not text.startswith(f"{SERVER}: "):
+                tail.append(text)
             self._reporter.report(kind(text))
 
     async def interrupt(self) -> None:

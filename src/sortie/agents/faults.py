@@ -43,8 +43,8 @@ _MARK = re.compile(
 )
 # A number is an HTTP status where it is called one, or followed by what it means; others count something.
 _STATUS = re.compile(
-    r"\b(?:HTTP(?:/[\d.]{1,3})?|status(?: code)?|API Error|last error)[:=]? ([45]\d\d)\b(?![./-]?\w)|rejected \(([45]\d\d)\)|"
-    r"\berror:? ([45]\d\d)(?= ?(?:$|[{:,]))|"
+    r"\b(?:HTTP(?:/[\d.]{1,3})?|status(?: code)?|API Error|last error)[:=]? ([45]\d\d)\b(?![./-]?\w)|"
+    r"rejected \(([45]\d\d)\)|\berror:? ([45]\d\d)(?= ?(?:$|[{:,]))|"
     r"(?<![\w.:/-])([45]\d\d) (?:Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Request Timeout|"
     r"Too Many Requests|Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out|Overloaded)\b",
     re.I | re.M,
@@ -85,7 +85,7 @@ def fault(message: str, *, status: int | None = None, until: float | None = None
 def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
     """For a process that ended without a last word: by its exit code, and by what it reported on standard error.
 
-    Where a signal ended it, `by_us` or not, the signal is all there is to know: its words were about something else.
+    Where a signal ended it, ours or another, that is all there is to know: its words were about something else.
     """
     tail = stderr.strip()[-_DETAIL:]
     if code == 127:

@@ -169,4 +169,3 @@ def brief(value: Any, limit: int = 200) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8", "replace")
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
-

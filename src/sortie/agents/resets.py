@@ -10,9 +10,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 _SEARCHED = 4_000
 
 _EPOCH = re.compile(r"\|(\d{10,13})\b")
-_AFTER = re.compile(
-    r"(?:retry|try again|resets?|available)\s{0,4}(?:-?after|in)\s{0,4}:?\s{0,4}(?=\d)", re.I
-)
+_AFTER = re.compile(r"(?:retry|try again|resets?|available)\s{0,4}(?:-?after|in)\s{0,4}:?\s{0,4}(?=\d)", re.I)
 _PART = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s{0,4}([a-z]{0,12})[\s,]{0,4}(?:and )?", re.I)
 _AT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)")
 _UNITS = (("ms", 0.001), ("milli", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0))

@@ -82,8 +82,13 @@ class Wire:
 
 
 def say(text: str) -> None:
-    """One line on standard error, or nothing where nobody empties it: a log line must never hold up an answer."""
-    line = " ".join(text.split()).encode("utf-8", "backslashreplace")[: select.PIPE_BUF - 1] + b"\n"
+    """One line on standard error, or nothing where nobody empties it: a log line must never hold up an answer.
+
+    It says whose it is: to an agent that is a script this is its own standard error too.
+    """
+    line = (
+        f"sortie-tools: {' '.join(text.split())}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF - 1] + b"\n"
+    )
     watch = select.poll()
     watch.register(2, select.POLLOUT)
     if any(event & select.POLLOUT for _, event in watch.poll(0)):
