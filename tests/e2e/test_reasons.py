@@ -20,7 +20,7 @@ START_SERVER = f"{shlex.quote(sys.executable)} -c {shlex.quote(NOISY_SERVER)}"
 
 
 def test_the_reason_is_what_the_agent_said_and_not_what_our_server_complains_of(project):
-    """A2O-04: the standard error of whatever an agent starts is in the log, in no reason and in no comment."""
+    """The standard error of whatever an agent starts is in the log, in no reason and in no comment."""
     project.workflow(COMMENTED)
     project.add("1", f"echo 'Which database shall it be?'; {START_SERVER}; {BLOCKED}")
     project.run()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 _ACTION = re.compile(r"\{\{(-?)([^\n{}]*?)(-?)\}\}")
 _LITERAL = re.compile(
-    r"(?P<raw>\{%-?\s*raw\s*-?%\})|(?P<endraw>\{%-?\s*endraw\s*-?%\})|(?P<comment>\{#)|(?P<endcomment>#\})"
+    r"(?P<raw>\{%-?\s*raw\s*-?%\})|(?P<endraw>\{%-?\s*endraw\s*-?%\})|(?P<comment>\{(?=#))|(?P<endcomment>#\})"
 )
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*+\\?(?:"|\Z)|`[^`]*(?:`|\Z)|[()|]|[^\s()|"`]+')
 
@@ -37,9 +37,9 @@ def _without_literals(prompt: str) -> str:
     pieces: list[str] = []
     shown_to, opened, end = 0, 0, ""
     for mark in marks:
-        if not end and last.get(f"end{mark.lastgroup}", -1) > mark.start():
+        if not end and last.get(f"end{mark.lastgroup}", -1) > mark.start() + 1:
             opened, end = mark.start(), f"end{mark.lastgroup}"
-        elif end == mark.lastgroup:
+        elif end == mark.lastgroup and mark.start() > opened + 1:  # `{#}` does not end itself
             pieces += [prompt[shown_to:opened], "\n" * prompt.count("\n", opened, mark.end())]
             shown_to, end = mark.end(), ""
     return "".join([*pieces, prompt[shown_to:]])
