@@ -86,7 +86,14 @@ _GEMINI_ENVIRONMENT = {
 _OPENCODE_HOME = {".config/opencode/opencode.json": json.dumps(OPENCODE)}
 
 RECIPES = {
-    "claude-code": Recipe(program="claude-code", kind="claude-code", environment=_claude_environment()),
+    "claude-code": Recipe(
+        program="claude-code",
+        kind="claude-code",
+        environment=_claude_environment(),
+        # It tells when it tries again, which is its own decision.
+        tells_reset=False,
+        retry_after=1,
+    ),
     "codex": Recipe(
         program="codex",
         kind="codex",
