@@ -1,7 +1,8 @@
 """A file tracker with gates: whoever wants to stop the orchestrator inside a tracker call closes one.
 
 Before and after each write is a gate, named after the state or the kind of comment: `before-Review`,
-`after-completion`. It is closed while `<gates>/NAME` exists; a call that waits there writes `<gates>/NAME.reached`.
+`after-completion`; and one before a single issue is looked at, `before-look`. It is closed while `<gates>/NAME`
+exists; a call that waits there writes `<gates>/NAME.reached`.
 Every write that was carried out is noted in `<gates>/journal`.
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 import anyio
 
 from sortie.core.fingerprint import mark_of
+from sortie.core.model import Issue
 from sortie.trackers.file import FileTracker
 from sortie.trackers.port import TrackerSettings
 
@@ -28,6 +30,10 @@ class GatedTracker(FileTracker):
         tracker = cls(settings.base / "issues.json", settings.active_states, settings.terminal_states, others)
         tracker.gates = settings.base / "gates"
         return tracker
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        await self._pass("before-look")
+        return await super().fetch_issue(issue_id)
 
     async def transition(self, issue_id: str, state: str) -> None:
         await self._pass(f"before-{state}")

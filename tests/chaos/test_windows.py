@@ -37,7 +37,7 @@ def test_a_kill_before_a_step_is_written_down_changes_no_result(tmp_path, undist
 
 def test_a_kill_between_claim_and_start_costs_no_session(tmp_path):
     scene = one_issue(tmp_path, "review")
-    scene.kill_at_gate("before-dispatch")
+    scene.kill_at_gate("before-look")
     assert scene.query("SELECT count(*) FROM claims") == [(1,)]
     assert scene.starts() == 0
 

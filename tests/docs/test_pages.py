@@ -78,7 +78,7 @@ def test_the_readme_shows_the_demo_as_it_is(tmp_path):
     for line in shown[1].splitlines():
         assert seconds.sub("Ns ", line) in real, line
     advice = done.stdout.partition("What next\n")[2].splitlines()
-    assert len(advice) == 3
+    assert len(advice) == 4
     for line in advice:
         command = re.split(r"  +", line.strip(), maxsplit=1)[1]
         subprocess.run(["sh", "-c", command], cwd=tmp_path, env=environ, check=True, timeout=30)

@@ -41,7 +41,7 @@ def test_a_tracker_file_that_breaks_during_a_run_stops_nobody(project, content):
     project.issues_path.unlink()
     if content is not None:
         project.put(project.issues_path, content)
-    service.until(lambda: "the tracker could not be read" in project.notes())
+    service.until(lambda: "the tracker cannot be used" in project.notes())
     assert project.events(ev.Stopping) == []
     project.put(project.issues_path, whole)
     project.add("2", says("two"))

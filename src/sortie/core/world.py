@@ -78,9 +78,9 @@ class World:
     waiting: dict[str, Waiting] = field(default_factory=dict)
     parked: dict[str, Aside] = field(default_factory=dict)
     pauses: dict[str, Pause] = field(default_factory=dict)
-    proofs: dict[str, float] = field(default_factory=dict)
-    faults: dict[str, float] = field(default_factory=dict)
-    trials: set[str] = field(default_factory=set)
+    proofs: dict[str, float] = field(default_factory=dict, compare=False)
+    faults: dict[str, float] = field(default_factory=dict, compare=False)
+    trials: set[str] = field(default_factory=set, compare=False)
     spent: dict[str, Spent] = field(default_factory=dict)
     days: dict[str, Spent] = field(default_factory=dict)
 

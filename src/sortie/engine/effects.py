@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.events import EffectDone, EffectPlanned
 from ..core.fingerprint import mark, mark_of
+from ..core.model import Issue
 from ..core.policy import Policy
 from ..errors import TrackerError
 from ..trackers.port import Tracker
@@ -88,3 +90,18 @@ async def _move(effect: Effect, tracker: Tracker, policy: Policy) -> str:
 async def _is_there(effect: Effect, tracker: Tracker) -> bool:
     issue = await tracker.fetch_issue(effect.issue_id)
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())
+
+
+async def show_progress(issue: Issue, target: str, tracker: Tracker, warn: Callable[[str, str], None]) -> Issue:
+    """Move an issue to the in-progress state, unless somebody, perhaps the agent, moved it meanwhile."""
+    if not target or issue.state.lower() == target.lower():
+        return issue
+    try:
+        with anyio.fail_after(TRACKER_DEADLINE):
+            found = await tracker.fetch_issue(issue.id)
+            if found.state == issue.state:
+                await tracker.transition(issue.id, target)
+                return replace(issue, state=target)
+    except (TrackerError, TimeoutError) as error:
+        warn(f"the transition to {target} failed", str(error))
+    return issue

@@ -21,7 +21,7 @@ from ..protocol.status import read_status
 from ..store import reading
 from ..store.load import ClaimRow, EffectRow, Loaded
 from .deeds import Deeds
-from .effects import TRACKER_DEADLINE, Effect, deliver
+from .effects import TRACKER_DEADLINE, Effect, deliver, show_progress
 from .ending import Ending
 from .runlog import broker_socket_path, last_words, log_path, tool_log_path
 from .services import Services
@@ -72,15 +72,39 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
     async with limit:
         await _clear_up(services, claim)
         running = services.ledger.world.running[claim.issue_id]
-        ending = Ending(services, services.workflow, services.tracker, running, await _issue(services, claim))
+        issue = await _issue(services, claim)
+        outcome = _outcome(services, claim, await _is_in_its_place(services, claim))
+        if not claim.ending and outcome.status == "succeeded":
+            issue = await _shown_in_progress(services, claim, issue)
+        ending = Ending(services, services.workflow, services.tracker, running, issue)
         if claim.ending:
             pending = [_effect(row) for row in effects]
             await ending.resume(claim.ending, pending, handed_before=await _handed_over(services, claim.run_id))
             return
         for row in effects:
             await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
-        outcome = _outcome(services, claim, await _is_in_its_place(services, claim))
         await ending.finish(outcome, await _usage(services, claim.run_id))
+
+
+async def _shown_in_progress(services: Services, claim: ClaimRow, issue: Issue) -> Issue:
+    """The agent was at work, and the tracker may not have been told yet."""
+
+    def warn(message: str, detail: str) -> None:
+        services.ledger.post(
+            ev.Noted(
+                at=services.clock.now(),
+                issue_id=claim.issue_id,
+                run_id=claim.run_id,
+                level="warning",
+                message=message,
+                detail=services.redactor.text(detail),
+            )
+        )
+
+    config = services.workflow.config
+    if not config.policy().is_active(issue.state):
+        return issue
+    return await show_progress(issue, config.tracker.in_progress_state, services.tracker, warn)
 
 
 async def _clear_up(services: Services, claim: ClaimRow) -> None:

@@ -29,7 +29,7 @@ from ..trackers.port import Tracker
 from ..workspace.keys import workspace_key
 from . import comments
 from .deeds import Deeds
-from .effects import TRACKER_DEADLINE, Effect, deliver
+from .effects import TRACKER_DEADLINE, Effect, deliver, show_progress
 from .ending import Ending
 from .runlog import RunLog, archive_directory, broker_socket_path, log_path, tool_log_path
 from .services import Services
@@ -167,8 +167,7 @@ class ActiveRun:
         self._announced = True
         config = self._workflow.config
         target = config.tracker.in_progress_state
-        if target and self.issue.state.lower() != target.lower():
-            await self._move_to(target)
+        self.issue = await show_progress(self.issue, target, self._tracker, partial(self.note, "warning"))
         if config.tracker.comments.on_dispatch:
             text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
             planned = self._event(
@@ -176,17 +175,6 @@ class ActiveRun:
             )
             await self.record(planned)
             await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
-
-    async def _move_to(self, target: str) -> None:
-        """Unless somebody, perhaps the agent itself, has moved the issue since it was claimed."""
-        try:
-            with anyio.fail_after(TRACKER_DEADLINE):
-                found = await self._tracker.fetch_issue(self.issue.id)
-                if found.state == self.issue.state:
-                    await self._tracker.transition(self.issue.id, target)
-                    self.issue = replace(self.issue, state=target)
-        except (TrackerError, TimeoutError) as error:
-            self.note("warning", f"the transition to {target} failed", str(error))
 
     def _agent_works(self) -> None:
         """It used tokens or completed a turn: neither its program nor its provider refuses it."""

@@ -20,7 +20,8 @@ OURS = frozenset(
     PREFIX + name
     for name in (
         "ATTEMPT", "BROKER", "BROKER_TOKEN", "ENV_FILE", "ISSUE_ID", "ISSUE_IDENTIFIER", "MCP_CONFIG", "RUN_ID",
-        "SESSION_ID", "STORE_ID", "TOOLS", "TOOL_LOG", "TOOL_PLUGINS", "TURN", "WORKFLOW_DIR", "WORKSPACE",
+        "SESSION_ID", "STORE_ID", "TOOLS", "TOOL_LOG", "TOOL_PLUGINS", "TRANSITIONS", "TURN", "WORKFLOW_DIR",
+        "WORKSPACE",
     )
 )  # fmt: skip
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
