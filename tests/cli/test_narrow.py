@@ -59,6 +59,15 @@ def test_lists_hold_at_every_width(ended, monkeypatch, command, names, width):
         assert len([line for line in lines if re.search(rf"(^|Z  ){name}  ", line)]) == 1, "whole, in one line"
 
 
+def test_a_pipe_has_the_width_that_is_asked_for_and_else_no_limit(ended, monkeypatch, capsys):
+    for width in (60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = ask(capsys, "status", "-w", str(ended.workflow)).out.splitlines()
+        assert max(map(cell_len, lines)) <= width
+    monkeypatch.delenv("COLUMNS")
+    assert max(map(cell_len, ask(capsys, "status", "-w", str(ended.workflow)).out.splitlines())) > 80
+
+
 @pytest.mark.parametrize("width", [60, 80])
 def test_a_reason_is_cut_with_an_ellipsis(ended, monkeypatch, width):
     parked = [line for line in shown(monkeypatch, width, "status", "-w", str(ended.workflow)) if NAMES[1] in line]

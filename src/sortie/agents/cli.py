@@ -33,6 +33,7 @@ class CliAgent(ABC, Generic[Options]):
     settings: ClassVar[tuple[str, ...]] = ()
     fixed: ClassVar[Mapping[str, str]] = {}
     variables: ClassVar[tuple[str, ...]] = ()
+    needs_login: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         cls.variables = (*cls.keys, *cls.settings)

@@ -30,6 +30,7 @@ _TAIL_CHARACTERS = 500
 
 class CommandAgent:
     variables: ClassVar[tuple[str, ...]] = ()
+    needs_login: ClassVar[bool] = False
 
     def __init__(self, command: str, base: Path) -> None:
         self._command = command

@@ -59,6 +59,7 @@ DEFAULT_SCRIPT: Script = (
 
 class MockAgent:
     variables: ClassVar[tuple[str, ...]] = ()
+    needs_login: ClassVar[bool] = False
 
     def __init__(self, script: Script, by_issue: Mapping[str, Script]) -> None:
         self._script = script

@@ -166,6 +166,9 @@ class Agent(Protocol):
     variables: ClassVar[tuple[str, ...]]
     """The environment variables that it needs beyond those every agent gets: its keys, its endpoint."""
 
+    needs_login: ClassVar[bool]
+    """Whether a provider may refuse it: then only its first answer shows that it works."""
+
     @classmethod
     def from_settings(cls, settings: AgentSettings) -> Agent:
         """Build it without touching the outside world."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import IO, Any, Literal
@@ -51,7 +52,8 @@ class _Console(Console):
 def console(stream: IO[str] | None = None) -> Console:
     """Prints text as it is: no markup, no highlighting, no emoji codes in what strangers wrote."""
     stream = stream or sys.stdout
-    width = None if stream.isatty() else _NO_LIMIT
+    # Whoever exports COLUMNS wants that width, through a pipe too.
+    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else _NO_LIMIT
     return _Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
 
 

@@ -40,7 +40,7 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
     for retry in loaded.retries:
         if retry.issue_id == issue_id and retry.kind == "held":
             hurry = f"`sortie retry {retry.identifier}` tries it at once"
-            return Situation("waiting", f"Its agent cannot run: {retry.error}; {hurry}.{idle}")
+            return Situation("waiting", f"Its agent cannot run: {retry.error.rstrip('.')}; {hurry}.{idle}")
         if retry.issue_id == issue_id:
             left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
             why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind
@@ -53,7 +53,7 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
         )
     if issue_id in loaded.skips:
         rule, detail = loaded.skips[issue_id]
-        because = f"{RULES.get(rule, rule)}: {detail}" if detail else RULES.get(rule, rule)
+        because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)
         return Situation("held-back", f"It has not started because {because}.{idle}")
     return Situation("ready", f"It is ready and starts at the next look at the tracker.{idle}")
 

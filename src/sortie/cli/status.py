@@ -164,9 +164,9 @@ def _service_line(report: dict[str, Any]) -> str:
 
 def _paused(paused: dict[str, Any]) -> str:
     if paused["kind"] == "rate_limited":
-        return f"{paused['agent']} is paused until {paused['until']}: {paused['reason']}"
+        return f"The {paused['agent']} agent is paused until {paused['until']}: {paused['reason']}"
     return (
-        f"{paused['agent']} cannot run, so nothing starts: {paused['reason']} "
+        f"The {paused['agent']} agent cannot run, so nothing starts: {paused['reason']} "
         "It goes on by itself when that is mended; `sortie retry --all` tries at once."
     )
 

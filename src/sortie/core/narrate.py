@@ -77,7 +77,7 @@ def _quiet(event: ev.AnyEvent) -> Sentence:
         case ev.RetryDue():
             return Sentence("info", f"its next try moved to {clock(event.due_at)}: {event.why}")
         case ev.ProviderResumed():
-            return Sentence("info", _with(f"{event.provider} can run again", event.why))
+            return Sentence("info", _with(f"the {event.provider} agent can run again", event.why))
         case ev.ToolCalled():
             return Sentence("info", f"tool {event.tool}: {event.result} after {event.ms:.0f} ms{_asked(event)}")
         case ev.ActedOn():
@@ -148,7 +148,7 @@ def _run_ended(event: ev.RunEnded) -> Sentence:
 def _paused(event: ev.ProviderPaused) -> Sentence:
     if event.error_kind == "rate_limited":
         return Sentence("warning", _with(f"{event.provider} paused until {clock(event.until)}", event.detail))
-    return Sentence("warning", _with(f"{event.provider} cannot run, so no run of it starts", event.detail))
+    return Sentence("warning", _with(f"the {event.provider} agent cannot run, so nothing starts", event.detail))
 
 
 def _settled(event: ev.Settled) -> Sentence:

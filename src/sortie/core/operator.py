@@ -56,9 +56,9 @@ def matching(world: World, verb: str, kind: str) -> list[str]:
 
 def obey(world: World, verb: str, text: str, now: float) -> Answer:
     if verb == "retry" and not text:
-        agent = world.policy.provider
         held = try_agent_again(world, now)
-        return Answer(True, f"{agent} is tried again now." if held else f"Nothing holds {agent}.", held)
+        what = "is tried again now" if held else "is not held up"
+        return Answer(True, f"The {world.policy.provider} agent {what}.", held)
     issue_id = find(world, text)
     if issue_id is None:
         return Answer(False, f"{text} is not known; `sortie status` lists what is.")
@@ -117,7 +117,7 @@ def _retry(world: World, issue_id: str, now: float) -> Answer:
         return Answer(True, f"{waiting.identifier} is tried again now.", (moved, *held))
     view = world.issues[issue_id]
     if held and world.policy.is_active(view.state):
-        return Answer(True, f"{world.policy.provider} held {view.identifier} back and is tried again now.", held)
+        return Answer(True, f"{view.identifier} waits for its agent, which is tried again now.", held)
     if world.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
     return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")

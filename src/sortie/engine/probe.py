@@ -169,6 +169,8 @@ class _Link:
 
     def alive(self) -> None: ...
 
+    def at_work(self) -> None: ...
+
     def used(self, usage: Usage, *, cost_follows: bool = False) -> None:  # noqa: ARG002 - the sum is what counts
         self.usage = self.usage.plus(usage)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -38,7 +39,7 @@ from .toollog import ToolCall, ToolLog
 log = logging.getLogger(__name__)
 E = TypeVar("E")
 
-# An agent that has not been refused by its program or its provider by then is at work.
+# An agent that needs no login and has run for so long is at work, though it says nothing.
 ANNOUNCED_WITHIN = 5.0
 _CANCELLED = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
 
@@ -155,7 +156,7 @@ class ActiveRun:
     async def _announce_in_time(self) -> None:
         """Tell the tracker once the agent works: one that cannot run at all moves no issue."""
         await self._in_turn.wait()
-        with anyio.move_on_after(ANNOUNCED_WITHIN):
+        with anyio.move_on_after(math.inf if self._agent.needs_login else ANNOUNCED_WITHIN):
             await self._works.wait()
         with anyio.CancelScope(shield=True):
             await self._announce()
@@ -175,13 +176,6 @@ class ActiveRun:
             )
             await self.record(planned)
             await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
-
-    def _agent_works(self) -> None:
-        """It used tokens or completed a turn: neither its program nor its provider refuses it."""
-        self._works.set()
-        world = self._services.ledger.world
-        if world.fault_of(self.claim.agent) and self.claim.run_id in world.trials:
-            self.post(self._event(ev.ProviderResumed, provider=self.claim.agent, why="a run of it works"))
 
     def _with_our_stop(self, outcome: Outcome) -> Outcome:
         """What we decided about the run outweighs what its processes said on the way out.
@@ -217,7 +211,7 @@ class ActiveRun:
 
     async def end_turn(self, turn: int) -> None:
         self.pulse.turn_started = None
-        self._agent_works()
+        self.at_work()
         self.bill()
         await self._count_tool_calls()
         await self.record(self._event(ev.TurnEnded, turn=turn))
@@ -273,10 +267,17 @@ class ActiveRun:
     def alive(self) -> None:
         self.pulse.last_sign = self.now()
 
+    def at_work(self) -> None:
+        """It used tokens or a tool, or completed a turn: neither its program nor its provider refuses it."""
+        self._works.set()
+        world = self._services.ledger.world
+        if world.fault_of(self.claim.agent) and self.claim.run_id in world.trials:
+            self.post(self._event(ev.ProviderResumed, provider=self.claim.agent, why="a run of it works"))
+
     def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
         self.pulse.last_sign = self.now()
         if usage.total:
-            self._agent_works()
+            self.at_work()
         if cost_follows:
             self._unpriced = self._unpriced.plus(usage)
         elif usage.cost_usd:

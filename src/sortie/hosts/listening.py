@@ -79,6 +79,7 @@ class Listening:
             case Muttered(text):
                 self._link.sign("stderr", text)
             case ToolStarted(name, detail):
+                self._link.at_work()
                 self._link.sign("uses", f"{name} {detail}".rstrip())
             case ToolFinished(name, failed, detail):
                 self._link.sign("uses", f"{name} {'failed' if failed else 'done'}: {detail}".rstrip(": "))

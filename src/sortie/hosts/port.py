@@ -65,6 +65,9 @@ class RunLink(Protocol):
     def alive(self) -> None:
         """A sign of life without words."""
 
+    def at_work(self) -> None:
+        """The agent does something that it could not do without its program and its login."""
+
     def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
         """Tokens and money used since the last call; `cost_follows` where a later call tells their cost."""
 

@@ -128,7 +128,7 @@ def _require_regular(database: Path) -> None:
     for name in ("", "-journal", "-wal", "-shm"):
         path = database.with_name(database.name + name)
         if path.exists() and not path.is_file():
-            fix = "Move away what stands there; it is made anew." if name else ELSEWHERE
+            fix = "Move away what stands there; it is made anew."
             raise StoreError(f"{path} is not a regular file.", fix=fix)
 
 
