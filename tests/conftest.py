@@ -1,8 +1,13 @@
-"""What every test gets: one async backend."""
+"""What every test gets: one async backend, and the width of no terminal."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# The test runner tells its workers how wide its own terminal is, and they would tell it to whatever they start.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(scope="session")

@@ -147,3 +147,16 @@ def test_an_issue_without_a_prompt_is_parked_at_once_and_never_tried_again(proje
     assert "WORKFLOW.md:" in reason and "the prompt cannot be rendered: 'None' has no attribute" in reason
     (ended,) = project.events(ev.RunEnded, "1")
     assert ended.error_kind == "prompt_error"
+
+
+def test_an_issue_without_a_prompt_is_not_moved_and_costs_no_turn(project):
+    """No agent has worked on it."""
+    project.workflow(
+        {"tracker": {"in_progress_state": "In Progress"}},
+        prompt="{% if issue.assignee == 'eve' %}{{ issue.parent.id }}{% endif %}Work.",
+    )
+    project.add("1", assignee="eve")
+    project.run()
+    assert project.parked()["1"][0] == "error"
+    assert project.state("1") == "To Do"
+    assert project.loaded().spent["1"].turns == 0

@@ -139,7 +139,7 @@ class ActiveRun:
             tasks.start_soon(self._announce_in_time)
             outcome = await self._execution.execute()
             tasks.cancel_scope.cancel()
-        if not (self._is_stopped() or is_agent_fault(outcome)):
+        if self._in_turn.is_set() and not (self._is_stopped() or is_agent_fault(outcome)):
             await self._announce()
         return outcome
 

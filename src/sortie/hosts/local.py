@@ -124,12 +124,13 @@ class LocalRun:
 
     async def _turn_loop(self, workspace: Workspace, session: Session) -> Outcome:
         for turn in range(1, self._config.agent.max_turns + 1):
+            prompt = self._prompt(turn)
             if refused := await self._link.begin_turn(turn):
                 return Outcome(status="cancelled", turns=self._turns, stop="budget", error=refused)
             workspace.verify()
             self._turn = turn
             self._write_state()
-            await session.turn(self._prompt(turn), turn)
+            await session.turn(prompt, turn)
             self._turns = turn
             await self._link.end_turn(turn)
             status = self._read_status(workspace)
