@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..core.events import EffectDone, EffectPlanned
 from ..core.fingerprint import mark, mark_of
@@ -92,16 +91,17 @@ async def _is_there(effect: Effect, tracker: Tracker) -> bool:
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())
 
 
-async def show_progress(issue: Issue, target: str, tracker: Tracker, warn: Callable[[str, str], None]) -> Issue:
+async def show_progress(issue: Issue, target: str, tracker: Tracker, warn: Callable[[str, str], None]) -> bool:
     """Move an issue to the in-progress state, unless somebody, perhaps the agent, moved it meanwhile."""
     if not target or issue.state.lower() == target.lower():
-        return issue
+        return False
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             found = await tracker.fetch_issue(issue.id)
-            if found.state == issue.state:
-                await tracker.transition(issue.id, target)
-                return replace(issue, state=target)
+            if found.state != issue.state:
+                return False
+            await tracker.transition(issue.id, target)
     except (TrackerError, TimeoutError) as error:
         warn(f"the transition to {target} failed", str(error))
-    return issue
+        return False
+    return True

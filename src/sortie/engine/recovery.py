@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.exits import Outcome, stopped
@@ -102,9 +103,10 @@ async def _shown_in_progress(services: Services, claim: ClaimRow, issue: Issue) 
         )
 
     config = services.workflow.config
-    if not config.policy().is_active(issue.state):
-        return issue
-    return await show_progress(issue, config.tracker.in_progress_state, services.tracker, warn)
+    target = config.tracker.in_progress_state
+    if config.policy().is_active(issue.state) and await show_progress(issue, target, services.tracker, warn):
+        return replace(issue, state=target)
+    return issue
 
 
 async def _clear_up(services: Services, claim: ClaimRow) -> None:

@@ -168,7 +168,8 @@ class ActiveRun:
         self._announced = True
         config = self._workflow.config
         target = config.tracker.in_progress_state
-        self.issue = await show_progress(self.issue, target, self._tracker, partial(self.note, "warning"))
+        if await show_progress(self.issue, target, self._tracker, partial(self.note, "warning")):
+            self.issue = replace(self.issue, state=target)
         if config.tracker.comments.on_dispatch:
             text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
             planned = self._event(
