@@ -18,7 +18,10 @@ COLUMNS = ("issue", "outcome", "attempts", "turns", "tokens", "time", "reason")
 
 @dataclass
 class Line:
-    """One issue. `attempts` are those of this run of the service, `seconds` the time its agents had."""
+    """One issue. `attempts` are those of this run of the service, `seconds` the time its agents had.
+
+    `target` is the state to which a hand-off is to move it, `handed_off` whether that came about.
+    """
 
     identifier: str
     title: str = ""
@@ -30,6 +33,8 @@ class Line:
     seconds: float = 0.0
     started: float = 0.0
     ended: ev.RunEnded | None = None
+    target: str = ""
+    handed_off: bool = False
 
 
 class Tally:
@@ -65,6 +70,11 @@ class Tally:
                 self._held_back(self._line(event.issue_id, event.identifier), event.rule, event.detail)
             case ev.Claimed():
                 self._claimed(self._line(event.issue_id, event.identifier), event)
+            case ev.EffectPlanned(verb="transition"):
+                self._line(event.issue_id, event.issue_id).target = event.argument
+            case ev.EffectDone(verb="transition"):
+                line = self._line(event.issue_id, event.issue_id)
+                line.handed_off = event.ok and event.detail == line.target
             case ev.RunEnded():
                 self._ended(self._line(event.issue_id, event.issue_id), event)
             case ev.Settled():
@@ -92,6 +102,7 @@ class Tally:
         line.identifier, line.outcome, line.reason = event.identifier, "running", ""
         line.attempts += 1
         line.started = event.at
+        line.handed_off = False
 
     def _ended(self, line: Line, event: ev.RunEnded) -> None:
         line.ended = event
@@ -108,7 +119,7 @@ class Tally:
         elif event.retry:
             line.outcome = "interrupted" if event.retry.kind == "resume" else "waiting"
         elif ended and ended.status == "succeeded":
-            line.outcome = "handed off" if ended.handoff_planned else "done"
+            line.outcome = "handed off" if line.handed_off else "done"
         else:
             line.outcome = ended.status if ended else "done"
 

@@ -49,10 +49,10 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
 async def _in_local_files(config: Config) -> list[Problem]:
     """What a look at the issues shows, where that is a look at a file; other trackers are left alone."""
     tracker = build_tracker(config)
-    if not (files := tracker.watched_files()):
-        return []
-    place = str(files[0])
     try:
+        if not (files := tracker.watched_files()):
+            return []
+        place = str(files[0])
         with anyio.fail_after(TRACKER_DEADLINE):
             candidates = await tracker.fetch_candidates()
         remarks = remarks_on(candidates, config.policy())

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 
 from ..core import events as ev
 from ..core.model import Issue
@@ -17,7 +17,6 @@ from ..store.load import WorkspaceRow
 from ..store.reading import history
 from ..workspace.archive import archive_and_remove, prune
 from ..workspace.hooks import run_hook
-from ..workspace.interruption import in_thread
 from ..workspace.place import open_existing
 from .effects import TRACKER_DEADLINE
 from .runlog import archive_directory, logs_directory, prune_logs
@@ -96,14 +95,13 @@ class Cleanup:
         config = self._services.workflow.config
         try:
             await self._before_remove(row, state)
-            archive = await in_thread(
-                partial(
-                    archive_and_remove,
-                    Path(row.path).parent,
-                    row.key,
-                    archive_directory(config.db_path),
-                    row.identifier,
-                )
+            archive = await to_thread.run_sync(
+                archive_and_remove,
+                Path(row.path).parent,
+                row.key,
+                archive_directory(config.db_path),
+                row.identifier,
+                from_thread.check_cancelled,
             )
         except (SortieError, OSError) as error:
             if self._kept.get(row.key) != str(error):  # said once, not with every try

@@ -98,6 +98,8 @@ class Deeds:
             found = next((IssueRef(view.id, name) for view in views if view.identifier == name), None)
             if found is None and not in_haste:
                 found = await self._ask(name)
+                if found is None:
+                    self._questions = QUESTIONS_OF_ONE_RUN  # nobody is kept waiting by names that nobody knows
             if found is not None:
                 self._found[name] = found
         return found

@@ -20,6 +20,7 @@ from ..trackers.port import Tracker
 from .ledger import Ledger
 
 TRACKER_DEADLINE = 30.0
+_NO_ANSWER = f"the tracker did not answer within {TRACKER_DEADLINE:g} s"
 
 
 class Effect(Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ async def deliver(
     except TrackerError as failure:
         error = str(failure)
     except TimeoutError:
-        error = f"the tracker did not answer within {TRACKER_DEADLINE:g} s"
+        error = _NO_ANSWER
     moved = state.lower() == effect.argument.lower()
     await ledger.record(
         EffectDone(
@@ -92,16 +93,20 @@ async def _is_there(effect: Effect, tracker: Tracker) -> bool:
 
 
 async def show_progress(issue: Issue, target: str, tracker: Tracker, warn: Callable[[str, str], None]) -> bool:
-    """Move an issue to the in-progress state, unless somebody, perhaps the agent, moved it meanwhile."""
+    """Move an issue to the in-progress state, unless somebody, perhaps the agent, moved it meanwhile.
+
+    A write that has begun is not given up: whether it will be made would be anybody's guess.
+    """
     if not target or issue.state.lower() == target.lower():
         return False
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             found = await tracker.fetch_issue(issue.id)
-            if found.state != issue.state:
-                return False
+        if found.state != issue.state:
+            return False
+        with anyio.CancelScope(shield=True), anyio.fail_after(TRACKER_DEADLINE):
             await tracker.transition(issue.id, target)
     except (TrackerError, TimeoutError) as error:
-        warn(f"the transition to {target} failed", str(error))
+        warn(f"the transition to {target} failed", str(error) or _NO_ANSWER)
         return False
     return True

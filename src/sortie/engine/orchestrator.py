@@ -19,6 +19,7 @@ from ..core.liveness import next_deadline
 from ..core.redact import Redactor
 from ..hosts.local import LocalHost
 from ..hosts.port import Host
+from ..process.orphans import Orphan, household
 from ..process.platform import prepare
 from ..process.sweep import end_orphans
 from ..store import Store
@@ -32,7 +33,6 @@ from .glance import Glance, Summary, glance, summarise
 from .ledger import Ledger, Listener
 from .memory import world_of
 from .operating import obey_commands, pending
-from .orphans import tend_orphans
 from .readiness import Readiness, is_certain
 from .recovery import recover
 from .reload import WorkflowKeeper
@@ -42,6 +42,10 @@ from .tick import Ticker
 
 WATCH_EVERY = 0.25
 TRIES_BEFORE_GIVING_UP = 3
+LOOK_AFTER_ORPHANS_EVERY = 5.0
+
+# An agent that leaves behind thousands of processes must not fill the store.
+ORPHANS_NAMED = 5
 
 
 class Orchestrator:
@@ -127,12 +131,13 @@ class Orchestrator:
             self._open(services, loaded.unreadable)
             await self._recover(services, loaded)
             background.start_soon(cleanup.run_forever)
-            background.start_soon(self._watch, services)
-            background.start_soon(tend_orphans, services)
+            readiness = Readiness(services, self._environ)
+            background.start_soon(self._watch, services, readiness)
+            background.start_soon(_tend_orphans, services)
             async with anyio.create_task_group() as runs:
                 self._ticker = Ticker(services, lambda run: runs.start_soon(self._follow, run))
                 background.start_soon(self._stop_when_asked, services, self._ticker)
-                await self._tick_until_done(services, self._ticker, cleanup, until_idle=until_idle)
+                await self._tick_until_done(services, self._ticker, readiness, cleanup, until_idle=until_idle)
                 await self._stop_all(services, self._ticker)
             await services.ledger.flushed()
             background.cancel_scope.cancel()
@@ -157,10 +162,9 @@ class Orchestrator:
         )
 
     async def _tick_until_done(
-        self, services: Services, ticker: Ticker, cleanup: Cleanup, *, until_idle: bool
+        self, services: Services, ticker: Ticker, readiness: Readiness, cleanup: Cleanup, *, until_idle: bool
     ) -> None:
         failures = 0
-        readiness = Readiness(services, self._environ)
         while not self._draining.is_set():
             services.wake = anyio.Event()
             self._keeper.refresh(services)
@@ -178,18 +182,15 @@ class Orchestrator:
                     return
                 if failures >= TRIES_BEFORE_GIVING_UP:
                     raise ticker.trouble
-            pause = self._until_next(services, ticker, readiness, hurry=until_idle and failures > 0)
-            with anyio.move_on_after(pause):
+            with anyio.move_on_after(self._until_next(services, ticker, hurry=until_idle and failures > 0)):
                 await services.wake.wait()
 
-    def _until_next(self, services: Services, ticker: Ticker, readiness: Readiness, *, hurry: bool) -> float:
+    def _until_next(self, services: Services, ticker: Ticker, *, hurry: bool) -> float:
         """Seconds to the next moment at which time alone can change a decision."""
         world, now = services.ledger.world, self._clock.now()
         moments = [now + (1.0 if hurry else services.workflow.config.polling_interval)]
         moments += [waiting.retry.due_at for waiting in world.waiting.values() if waiting.retry.due_at > now]
         moments += [pause.until for pause in world.pauses.values() if pause.until > now]
-        if look := readiness.next_look(now):
-            moments.append(look)
         if late := next_deadline(ticker.pulses(), world.policy):
             moments.append(late)
         return max(min(moments) - now, 0.0)
@@ -223,15 +224,16 @@ class Orchestrator:
             if claim and claim.stop:  # one that was claimed meanwhile has its turn when the last tick is over
                 active.stop()
 
-    async def _watch(self, services: Services) -> None:
-        """Wake the loop when a file changed or a person left a command; end it when the store is gone."""
+    async def _watch(self, services: Services, readiness: Readiness) -> None:
+        """Wake the loop when a file changed, a missing agent is there, or a person left a command; end it when the
+        store is gone."""
         while True:
             tracker = services.tracker
             watch = FileWatch([services.workflow.config.path, *tracker.watched_files()])
             while services.tracker is tracker:
                 await anyio.sleep(WATCH_EVERY)
                 self._look_after(services)
-                if watch.changed() or await pending(services):
+                if watch.changed() or readiness.look() or await pending(services):
                     services.wake.set()
 
     def _look_after(self, services: Services) -> None:
@@ -241,3 +243,26 @@ class Orchestrator:
             message = f"{store.loss}: nothing more starts, the agents are being ended"
             services.ledger.post(ev.Noted(at=self._clock.now(), level="error", message=message))
             self.drain()
+
+
+async def _tend_orphans(services: Services) -> None:
+    """What agents at work leave to us: zombies go, and people hear of processes whose owner nobody can tell."""
+    in_doubt: set[tuple[int, int]] = set()
+    while True:
+        await anyio.sleep(LOOK_AFTER_ORPHANS_EVERY)
+        looked = await household.look()
+        _note_orphans(services, "ended what runs that are over had left behind", looked.ended)
+        news = [one for one in looked.in_doubt if (one.pid, one.start_ticks) not in in_doubt]
+        _note_orphans(services, "nobody knows whose this is; it is ended with the last run that can own it", news)
+        in_doubt = {(one.pid, one.start_ticks) for one in looked.in_doubt}
+
+
+def _note_orphans(services: Services, message: str, orphans: list[Orphan]) -> None:
+    if not orphans:
+        return
+    named = [f"process {one.pid}: {services.redactor.text(one.command)}" for one in orphans[:ORPHANS_NAMED]]
+    if len(orphans) > ORPHANS_NAMED:
+        named.append(f"and {len(orphans) - ORPHANS_NAMED} more")
+    services.ledger.post(
+        ev.Noted(at=services.clock.now(), level="warning", message=message, detail="; ".join(named))
+    )

@@ -7,13 +7,13 @@ That run working ends it, and so does a look that finds the missing program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..agents.port import Agent
 from ..core import events as ev
 from ..core.exits import LONGEST_LIMIT
 from ..core.operator import try_agent_again
-from ..core.world import World
+from ..core.world import Pause, World
 from ..hosts.environment import passed_on
 from ..workflow.config import Config
 from .services import Services
@@ -33,31 +33,33 @@ class Readiness:
         self._looked_at: Agent | None = None
         self._next_look = 0.0
 
-    def look(self) -> None:
-        """Before each decision. Costs a comparison while the agent works, some file look-ups while it does not."""
+    def look(self) -> bool:
+        """Whether it changed anything. Costs a comparison while the agent works; while it does not, some file
+        look-ups every few seconds, however often it is asked for."""
         services, now = self._services, self._services.clock.now()
         kind = services.workflow.config.agent.kind
         fault = services.ledger.world.fault_of(kind)
         changed = services.agent is not self._looked_at
         asked = fault is not None and fault.tries == SEEN and fault.until <= now
         if not changed and (fault is None or now < self._next_look) and not asked:
-            return
+            return False
         self._looked_at = services.agent
         self._next_look = now + LOOK_EVERY
-        missing = missing_agent(services.agent, services.workflow.config, self._environ, now)
-        if missing:
-            if fault is None or fault.detail != missing[0].detail or fault.until <= now:
-                services.ledger.post(*missing)
-        elif fault and fault.tries == SEEN:
-            services.ledger.post(ev.ProviderResumed(at=now, provider=kind, why="its program is there"))
-        elif fault and changed:
-            # The service, or the workflow, is new: one run shows whether that helped.
-            services.ledger.post(*try_agent_again(services.ledger.world, now))
+        news = self._news(fault, now, changed=changed)
+        services.ledger.post(*news)
+        return bool(news)
 
-    def next_look(self, now: float) -> float | None:
-        """When to look again, where there is a fault to look for."""
-        kind = self._services.workflow.config.agent.kind
-        return max(self._next_look, now) if self._services.ledger.world.fault_of(kind) else None
+    def _news(self, fault: Pause | None, now: float, *, changed: bool) -> Sequence[ev.AnyEvent]:
+        services = self._services
+        config = services.workflow.config
+        missing = missing_agent(services.agent, config, self._environ, now)
+        if missing:
+            known = fault is not None and fault.detail == missing[0].detail and fault.until > now
+            return () if known else missing
+        if fault and fault.tries == SEEN:
+            return [ev.ProviderResumed(at=now, provider=config.agent.kind, why="its program is there")]
+        # The service, or the workflow, is new: one run shows whether that helped.
+        return try_agent_again(services.ledger.world, now) if fault and changed else ()
 
 
 def missing_agent(

@@ -27,6 +27,7 @@ from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
 from ..tools.tracker_api import Reach, handle
 from ..trackers.port import Tracker
+from ..workflow.config import Config
 from ..workspace.keys import workspace_key
 from . import comments
 from .deeds import Deeds
@@ -63,6 +64,7 @@ class ActiveRun:
         self._unpriced = Usage()
         self._in_turn = anyio.Event()
         self._works = anyio.Event()
+        self._moving = anyio.Lock()
         self._announced = False
         self._execution: Execution | None = None
         self._outset = anyio.CancelScope()
@@ -158,25 +160,29 @@ class ActiveRun:
         await self._in_turn.wait()
         with anyio.move_on_after(math.inf if self._agent.needs_login else ANNOUNCED_WITHIN):
             await self._works.wait()
-        with anyio.CancelScope(shield=True):
-            await self._announce()
+        await self._announce()
 
     async def _announce(self) -> None:
-        """Tell the tracker that work goes on; its failure delays nothing."""
-        if self._announced:
-            return
-        self._announced = True
+        """Tell the tracker that work goes on; its failure delays nothing. Cancelled, it has written nothing yet."""
         config = self._workflow.config
         target = config.tracker.in_progress_state
-        if await show_progress(self.issue, target, self._tracker, partial(self.note, "warning")):
-            self.issue = replace(self.issue, state=target)
+        async with self._moving:  # what the agent itself does to its issue comes before or after, not in between
+            if self._announced:
+                return
+            if await show_progress(self.issue, target, self._tracker, partial(self.note, "warning")):
+                self.issue = replace(self.issue, state=target)
+            self._announced = True
         if config.tracker.comments.on_dispatch:
-            text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
-            planned = self._event(
-                ev.EffectPlanned, effect_id=f"{self.claim.run_id}.dispatch", verb="comment", argument=text
-            )
-            await self.record(planned)
-            await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
+            with anyio.CancelScope(shield=True):
+                await self._comment_on_dispatch(config)
+
+    async def _comment_on_dispatch(self, config: Config) -> None:
+        text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
+        planned = self._event(
+            ev.EffectPlanned, effect_id=f"{self.claim.run_id}.dispatch", verb="comment", argument=text
+        )
+        await self.record(planned)
+        await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
 
     def _with_our_stop(self, outcome: Outcome) -> Outcome:
         """What we decided about the run outweighs what its processes said on the way out.
@@ -224,7 +230,8 @@ class ActiveRun:
         reach = Reach(config.tools.transitions, self.claim.issue_id)
         answer = _CANCELLED
         try:
-            answer = await handle(arguments, self._tracker, tracker_settings(config), reach)
+            async with self._moving:
+                answer = await handle(arguments, self._tracker, tracker_settings(config), reach)
         finally:
             # A call that is cancelled may have had its effect.
             call = ToolCall.made(tool, arguments, answer, max(self.now() - started, 0.0) * 1000)
@@ -233,7 +240,7 @@ class ActiveRun:
 
     async def _count_tool_calls(self) -> None:
         for call in self._tool_log.news():
-            self._tell(await self._deeds.events(call, self.now()))
+            self._tell(await self._deeds.events(call, self.now(), in_haste=self._is_stopped()))
 
     def _tell(self, events: list[ev.ToolCalled | ev.ActedOn]) -> None:
         self.post(*events)

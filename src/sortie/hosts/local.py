@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from anyio import to_thread
+from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
@@ -25,7 +25,6 @@ from ..protocol.session_files import remove_credentials
 from ..protocol.status import Status, delete_status, read_status
 from ..workspace.archive import claim_workspace
 from ..workspace.hooks import run_hook
-from ..workspace.interruption import in_thread
 from ..workspace.place import Workspace
 from .environment import run_environment
 from .listening import Listening
@@ -83,7 +82,7 @@ class LocalRun:
     async def _in_workspace(self, background: TaskGroup) -> Outcome:
         root, archive = self._config.workspace.root, self._order.archive
         claim = partial(claim_workspace, root, self._issue.identifier, self._is_ours, archive)
-        workspace, archived = await in_thread(claim)
+        workspace, archived = await to_thread.run_sync(claim, from_thread.check_cancelled)
         if archived:
             message = "a directory that is not its workspace stood in the place of it and is in the archive now"
             self._link.note("warning", message, str(archived))

@@ -37,7 +37,7 @@ _BLOCK = 512
 
 
 def archive_and_remove(root: Path, key: str, archive_dir: Path, name: str, check: Check = go_on) -> Path | None:
-    """Archive a workspace as `<key>-<time>.tar.gz`, then remove it. None if there is none. Blocks; use `in_thread`.
+    """Archive a workspace as `<key>-<time>.tar.gz`, then remove it. None if there is none. Blocks.
 
     When archiving fails, nothing is removed. No archive is ever overwritten. `root` is a path without links.
     `name`, the issue's own, is kept in the archive's comment, because a key does not always show it.
