@@ -274,6 +274,7 @@ class Simulation:
             now=self.now,
             faults=fault.tries if fault else 0,
             works_for_others=self.world.works_for_others(claim),
+            used=self.world.spent_on(claim.issue_id).tokens > 0,
         )
         if result.park:
             if not seen:

@@ -12,7 +12,7 @@ import anyio
 import click
 
 from ..core.budget import day_of
-from ..core.events import Commanded, ParkKind, RetryKind
+from ..core.events import AnyEvent, Commanded, ParkKind, RetryKind
 from ..core.operator import matching, obey
 from ..core.world import World
 from ..errors import SortieError, StoreLocked
@@ -65,16 +65,17 @@ def stop_command(issues: tuple[str, ...], everything: bool, kind: str | None, wo
 def retry_command(issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
     """Try issues again now instead of later; frees those that are parked.
 
-    Where the agent itself cannot run, it is tried again too.
+    Where the agent itself cannot run, it is tried again too; without any issue, the agent alone.
     """
     return _operate("retry", issues, everything, kind, workflow)
 
 
 def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
-    if bool(issues) == (everything or kind is not None):
+    chosen = everything or kind is not None
+    if (issues and chosen) or not (issues or chosen or verb == "retry"):
         raise click.UsageError("Name the issues, or use --all or --reason.")
     config = load_config(workflow)
-    named = list(dict.fromkeys(issues)) or _chosen(config, verb, kind or "")
+    named = _chosen(config, verb, kind or "") if chosen else list(dict.fromkeys(issues)) or [THE_AGENT]
     if not named:
         click.echo(f"There is nothing to {verb}.")
         return DONE
@@ -146,6 +147,7 @@ async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Com
     outcomes = []
     async with Store.open(config.db_path, holder={"command": verb}) as store:
         world = await store.read(lambda db: _world(db, config))
+        events: list[AnyEvent] = []
         for issue in issues:
             answer = obey(world, verb, issue, now)
             done = Commanded(
@@ -153,6 +155,7 @@ async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Com
             )
             for event in answer.events:
                 world.apply(event)
-            await store.append(done, *answer.events)
+            events += [done, *answer.events]
             outcomes.append(CommandOutcome(answer.ok, answer.outcome, now))
+        await store.append(*events)
     return outcomes

@@ -148,9 +148,16 @@ class _Dispatch:
     def _candidates(self) -> list[ev.View]:
         waiting = self.world.waiting
         views = [view for view in self.world.issues.values() if view.id not in self.passed_over]
-        # Whoever met a fault of the agent goes last: another issue shows whether the fault is the agent's at all.
-        last = self.fault.issue_id if self.fault else ""
-        return sorted(views, key=lambda view: (view.id == last, dispatch_order(view, waiting.get(view.id))))
+        return sorted(
+            views, key=lambda view: (self._met_the_fault(view), dispatch_order(view, waiting.get(view.id)))
+        )
+
+    def _met_the_fault(self, view: ev.View) -> int:
+        """Whoever met a fault of the agent goes last: other issues show whether the fault is the agent's at all."""
+        if self.fault is None:
+            return 0
+        waiting = self.world.waiting.get(view.id)
+        return (view.id == self.fault.issue_id) + (waiting is not None and waiting.retry.kind == "held")
 
     def _running_by_state(self) -> Counter[str]:
         views = (self.world.issues.get(issue_id) for issue_id in self.world.running)

@@ -8,7 +8,7 @@
 | completed, no signal, not active       | no                    | released                                    |
 | failed, timed out, stalled             | no                    | error retry with back-off                   |
 | failed for good (refusals)             | no                    | parked                                      |
-| the agent cannot run at all            | no                    | dispatch held; session and turns refunded   |
+| the agent cannot run at all            | no                    | dispatch held; refunded if it did not work  |
 | provider's limit                       | no                    | retry when the limit ends; session refunded |
 | stopped: shutdown or crash             | no                    | retry at once; session refunded             |
 | stopped: budget or operator            | no                    | parked                                      |
@@ -31,10 +31,13 @@ LIMIT_WITHOUT_RESET = 300.0
 SHORTEST_LIMIT = 10.0
 LONGEST_LIMIT = 8 * 86400.0
 
-# Faults of the agent itself, not of the issue: every other run would end the same way.
-AGENT_FAULTS = frozenset({"agent_not_found", "agent_not_executable", "agent_auth", "agent_config"})
+# Faults of the agent itself, not of the issue: every other run would end the same way. To try again costs nothing
+# where the program is missing; elsewhere it is a question to a provider.
+PROGRAM_FAULTS = frozenset({"agent_not_found", "agent_not_executable"})
+AGENT_FAULTS = PROGRAM_FAULTS | {"agent_auth", "agent_config"}
 FIRST_HOLD = 1.0
 LONGEST_HOLD = 3600.0
+LONGEST_HOLD_OF_A_PROGRAM = 30.0
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -97,16 +100,22 @@ def settle(
     now: float,
     faults: int = 0,
     works_for_others: bool = False,
+    used: bool = False,
 ) -> Settlement:
     """What follows. `handoff` is None where none was due, else whether it worked; `state` is the issue's own.
 
     `faults` is how many runs in a row have met a fault of the agent before this one; where it `works_for_others`
-    in spite of that, the fault is this issue's own.
+    in spite of that, the fault is this issue's own. `used` says that the run has cost tokens or money.
     """
     if outcome.stop:
         return _after_stop(outcome, run, policy, fingerprint, now)
     if is_agent_fault(outcome) and not works_for_others:
-        return _after_agent_fault(outcome, run, faults, now)
+        hold = _after_agent_fault(outcome, run, faults, now)
+        if not (outcome.turns or used):
+            return hold
+        # It worked before it failed: that is paid for, or it could go on for ever.
+        failed = _after_failure(replace(outcome, retryable=True), run, policy, fingerprint, now)
+        return replace(failed, pause_until=hold.pause_until)
     if outcome.error_kind == "rate_limited":
         return _after_limit(outcome, run, now)
     if outcome.status != "succeeded":
@@ -167,7 +176,8 @@ def _after_limit(outcome: Outcome, run: Running, now: float) -> Settlement:
 def _after_agent_fault(outcome: Outcome, run: Running, faults: int, now: float) -> Settlement:
     """The run counts as not begun; the next one tries whether the fault is gone, later after each failure."""
     again = replace(_again(outcome, run, "held", now, failures=run.failures), attempt=run.attempt)
-    until = now + min(FIRST_HOLD * 2.0 ** min(faults, 30), LONGEST_HOLD)
+    longest = LONGEST_HOLD_OF_A_PROGRAM if outcome.error_kind in PROGRAM_FAULTS else LONGEST_HOLD
+    until = now + min(FIRST_HOLD * 2.0 ** min(faults, 30), longest)
     return Settlement(why=outcome.error, retry=again, refund=True, refund_turns=True, pause_until=until)
 
 

@@ -114,13 +114,19 @@ def _retry(world: World, issue_id: str, now: float) -> Answer:
     held = try_agent_again(world, now)
     if waiting := world.waiting.get(issue_id):
         moved = ev.RetryDue(at=now, issue_id=issue_id, due_at=now, why="by hand")
-        return Answer(True, f"{waiting.identifier} is tried again now.", (moved, *held))
+        return Answer(True, f"{waiting.identifier} is tried again {_when(world, now)}.", (moved, *held))
     view = world.issues[issue_id]
     if held and world.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} waits for its agent, which is tried again now.", held)
     if world.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
     return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")
+
+
+def _when(world: World, now: float) -> str:
+    pause = world.pauses.get(world.policy.provider)
+    limited = pause is not None and not pause.is_fault and pause.until > now
+    return "when the limit of its provider ends" if limited else "now"
 
 
 def _name(world: World, issue_id: str) -> str:

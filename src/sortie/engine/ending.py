@@ -37,9 +37,11 @@ class Ending:
         self._tracker = tracker
         self._claim = claim
         self._issue = issue
+        self._used = False
 
     async def finish(self, outcome: Outcome, usage: Usage) -> None:
         outcome = self._without_secrets(outcome)
+        self._used = usage != Usage()
         handoff = wants_handoff(outcome, self._policy, self._issue.state)
         ended = self._verdict(outcome, usage, handoff)
         planned = self._planned(outcome, usage, handoff)
@@ -55,6 +57,7 @@ class Ending:
 
         `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
         """
+        self._used = ended.usage != Usage()
         handed = await self._deliver(pending, again=True)
         settlement = await self._settlement(outcome_of(ended), handed_before or handed, seen=ended.fingerprint)
         await self._ledger.record(*settlement)
@@ -72,8 +75,8 @@ class Ending:
 
     def _planned(self, outcome: Outcome, usage: Usage, handoff: bool) -> list[ev.EffectPlanned]:
         planned: list[ev.EffectPlanned] = []
-        if self._is_agents_fault(outcome):
-            return planned  # the run counts as not begun
+        if self._is_not_begun(outcome):
+            return planned
         if handoff:
             planned.append(self._effect("handoff", "transition", self._policy.handoff_state))
         seconds = max(self._services.clock.on_calendar(self._now()) - self._claim.claimed_at, 0.0)
@@ -85,8 +88,10 @@ class Ending:
             planned.append(self._effect("failure", "comment", comments.on_failure(outcome, usage, seconds)))
         return planned
 
-    def _is_agents_fault(self, outcome: Outcome) -> bool:
-        return is_agent_fault(outcome) and not self._ledger.world.works_for_others(self._claim)
+    def _is_not_begun(self, outcome: Outcome) -> bool:
+        """The agent could not run at all, so there is nothing to tell of this issue."""
+        worked = outcome.turns or self._used or self._ledger.world.works_for_others(self._claim)
+        return is_agent_fault(outcome) and not worked
 
     def _effect(self, name: str, verb: ev.EffectVerb, argument: str) -> ev.EffectPlanned:
         return ev.EffectPlanned(
@@ -157,6 +162,7 @@ class Ending:
             now=now,
             faults=fault.tries if fault else 0,
             works_for_others=world.works_for_others(self._claim),
+            used=self._used,
         )
 
     async def _look_again(self) -> None:

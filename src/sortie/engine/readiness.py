@@ -22,8 +22,8 @@ LOOK_EVERY = 5.0
 
 # A fault that no run has met yet was seen by a look, and a look ends it.
 SEEN = 0
-# After this many runs nobody needs to wait for another one to know.
-CERTAIN = 2
+# After this many runs, of different issues where there are some, nobody needs to wait for another one to know.
+CERTAIN = 3
 
 
 class Readiness:

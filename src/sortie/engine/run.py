@@ -160,6 +160,7 @@ class ActiveRun:
         await self._in_turn.wait()
         with anyio.move_on_after(math.inf if self._agent.needs_login else ANNOUNCED_WITHIN):
             await self._works.wait()
+        self.at_work()
         await self._announce()
 
     async def _announce(self) -> None:
