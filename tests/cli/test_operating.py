@@ -166,7 +166,7 @@ def test_a_service_stops_everything_at_once(scene, say):
 
 
 def test_which_issues_are_meant_must_be_said_and_said_once(say):
-    for arguments in (("unpark",), ("stop", "T-1", "--all"), ("retry", "T-1", "--reason", "error")):
+    for arguments in (("unpark",), ("stop",), ("stop", "T-1", "--all"), ("retry", "T-1", "--reason", "error")):
         refused = say(*arguments)
         assert refused.code == 2
         assert "--all" in refused.err

@@ -234,6 +234,19 @@ def test_a_fault_of_the_agent_counts_as_no_run_and_holds_up_the_others(kind):
     assert settlement.pause_until == NOW + FIRST_HOLD
 
 
+@pytest.mark.parametrize(("turns", "used"), [(1, False), (0, True)])
+def test_a_fault_after_work_is_paid_for_and_holds_up_the_others(turns, used):
+    """An agent that works and then finds itself refused must not go on for ever at no charge."""
+    outcome = ended("failed", error="401", error_kind="agent_auth", retryable=False, turns=turns)
+    settlement = settle(
+        outcome, running(attempt=3), POLICY, state="Todo", handoff=None, fingerprint="", now=NOW, used=used
+    )
+    assert settlement.retry is not None
+    assert (settlement.retry.kind, settlement.retry.attempt, settlement.retry.failures) == ("error", 4, 1)
+    assert not settlement.refund
+    assert settlement.pause_until == NOW + FIRST_HOLD
+
+
 def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
     outcome = ended("failed", error="not found", error_kind="agent_not_found", retryable=False)
     settlement = settle(
@@ -245,7 +258,7 @@ def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
 
 @given(faults=st.integers(0, 10_000))
 def test_the_more_runs_meet_a_fault_the_longer_it_takes_until_the_next_one_tries(faults):
-    outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False)
+    outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False, turns=0)
     settlement = settle(
         outcome, running(), POLICY, state="Todo", handoff=None, fingerprint="", now=NOW, faults=faults
     )
@@ -289,6 +302,9 @@ def test_every_end_leads_to_one_place(status, signal, stop, kind, retryable, han
     settlement = follows(outcome, handed=handed, state=state)
     assert not (settlement.retry and settlement.park)
     held = settlement.retry is not None and settlement.retry.kind == "held"
-    assert settlement.retry is None or settlement.retry.attempt == (3 if held else 4)
-    assert held == (kind == "agent_auth" and status == "failed" and not stop)
+    assert settlement.retry is None or settlement.retry.attempt == 4
+    assert not held, "a turn was completed, so the run counts"
+    assert (settlement.pause_until is not None) == (
+        not stop and (kind == "rate_limited" or (kind == "agent_auth" and status == "failed"))
+    )
     assert not settlement.refund or settlement.retry is not None

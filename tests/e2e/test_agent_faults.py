@@ -8,7 +8,7 @@ from typing import Any
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 
-from .shell import BLOCKED, says
+from .shell import BLOCKED, FOR_EVER, says
 
 MANY = 60
 BOARD: dict[str, Any] = {
@@ -82,7 +82,7 @@ def test_a_refused_login_holds_dispatch_and_counts_as_no_run(project):
         project.add(str(number))
     assert project.run() == 3
     runs = [claim.attempt for claim in project.events(ev.Claimed)]
-    assert len(runs) == 10 + 1, "those that were under way together, and one that tried again"
+    assert len(runs) == 10 + 2, "those that were under way together, and two that tried again"
     assert set(runs) == {1}
     assert unspent(project)
     assert untouched(project)
@@ -155,4 +155,50 @@ def test_a_restart_tries_an_agent_again_that_could_not_run(project):
     project.workflow({"agent": {"kind": "mock"}, "mock": {"turns": [{"status": "blocked"}]}})
     assert project.run() == 3
     assert project.parked()["1"][0] == "signal"
-    assert [run.attempt for run in project.runs("1")] == [1, 1, 1]
+    assert {run.attempt for run in project.runs("1")} == {1}
+
+
+def test_a_fault_after_a_completed_turn_is_charged(project):
+    """Otherwise an agent that works for a turn and is refused in the next would cost money for ever."""
+    project.workflow({"agent": {"max_turns": 2}, "budget": {"per_issue": {"sessions": 2}}})
+    project.add("1", "[ $SORTIE_TURN = 1 ] && exit 0; exit 127")
+    assert project.run() == 3
+    assert [run.attempt for run in project.runs("1")] == [1, 2]
+    assert project.parked()["1"][0] == "budget"
+
+
+def test_two_issues_with_a_fault_of_their_own_do_not_keep_others_from_their_work(project):
+    """Those that have not met the fault are tried before those that have, whatever their priority."""
+    project.workflow({"agent": {"max_concurrent_agents": 2}, "budget": {"per_issue": {"sessions": 9}}})
+    for number in (1, 2):
+        project.add(str(number), "exit 127", priority=1)
+    for number in (3, 4, 5):
+        project.add(str(number), BLOCKED, priority=2)
+    assert project.run() == 3
+    assert {issue: kind for issue, (kind, _) in project.parked().items()} == {
+        "1": "error",
+        "2": "error",
+        "3": "signal",
+        "4": "signal",
+        "5": "signal",
+    }
+
+
+def test_an_agent_that_runs_silently_is_known_to_work_before_its_turn_ends(project):
+    """The others do not wait for a turn that may take an hour."""
+    project.workflow({"agent": {"max_concurrent_agents": 2}, "budget": {"per_issue": {"sessions": 9}}})
+    go = project.root / "go"
+    project.add("1", f"[ -e {go} ] || exit 127; {FOR_EVER}")
+    project.add("2", f"[ -e {go} ] || exit 127; {FOR_EVER}")
+    service = project.start()
+    service.until(lambda: project.loaded().pauses)
+    go.touch()
+    service.until(lambda: not project.loaded().pauses and len(project.loaded().claims) == 2)
+    service.stop()
+
+
+def test_retry_without_an_issue_tries_the_agent(project):
+    project.workflow({"agent": {"command": "no-such-agent"}})
+    project.add("1")
+    assert project.run() == 3
+    assert project.sortie("retry").stdout == "The command agent is tried again now.\n"

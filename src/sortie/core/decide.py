@@ -146,11 +146,11 @@ class _Dispatch:
         return found
 
     def _candidates(self) -> list[ev.View]:
-        waiting = self.world.waiting
         views = [view for view in self.world.issues.values() if view.id not in self.passed_over]
-        return sorted(
-            views, key=lambda view: (self._met_the_fault(view), dispatch_order(view, waiting.get(view.id)))
-        )
+        return sorted(views, key=self._place)
+
+    def _place(self, view: ev.View) -> tuple[int, tuple[object, ...]]:
+        return self._met_the_fault(view), dispatch_order(view, self.world.waiting.get(view.id))
 
     def _met_the_fault(self, view: ev.View) -> int:
         """Whoever met a fault of the agent goes last: other issues show whether the fault is the agent's at all."""

@@ -175,7 +175,7 @@ class Orchestrator:
                 await self._keeper.close_exchanged(services, [run.tracker for run in ticker.runs.values()])
             failures = failures + 1 if ticker.trouble else 0
             world = services.ledger.world
-            due = world.waiting and not is_certain(world)
+            due = world.waiting and not ticker.trouble and not is_certain(world)
             busy = ticker.runs or ticker.undecided or due or cleanup.busy
             if until_idle and not busy:
                 if ticker.trouble is None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..core import events as ev
 from ..core.budget import turn_refused
 from ..core.events import AnyEvent, Level
-from ..core.exits import Outcome, is_agent_fault, stopped
+from ..core.exits import Outcome, stopped
 from ..core.liveness import Pulse
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
@@ -141,7 +141,7 @@ class ActiveRun:
             tasks.start_soon(self._announce_in_time)
             outcome = await self._execution.execute()
             tasks.cancel_scope.cancel()
-        if self._in_turn.is_set() and not (self._is_stopped() or is_agent_fault(outcome)):
+        if self._works.is_set() and not self._is_stopped():
             await self._announce()
         return outcome
 
