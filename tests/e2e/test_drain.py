@@ -96,3 +96,16 @@ def test_a_drain_during_recovery_leaves_the_rest_to_the_next_start(project, hold
     hold.unlink()
     project.run()
     assert [run.status for run in project.runs("1")] == ["cancelled", "succeeded"]
+
+
+def test_a_signal_that_somebody_has_us_ignore_is_ignored(project):
+    """`nohup sortie run &` goes on when its terminal is closed."""
+    project.prefix = ["nohup"]
+    project.workflow(MANY)
+    project.add("1", f"{says('first')}; {FOR_EVER}")
+    service = project.start()
+    service.until(project.diary)
+    service.signal(signal.SIGHUP)
+    project.add("2", f"{says('second')}; {REVIEW}")
+    service.until(lambda: "second" in project.diary())
+    assert service.stop() == 0

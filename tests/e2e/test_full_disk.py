@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from .project import Project
-from .shell import BLOCKED, says
+from .shell import BLOCKED, FOR_EVER, says
 
 SMALL = 'mount -t tmpfs -o size=2m,mode=755 small {place} && exec "$@"'
 
@@ -67,3 +67,18 @@ def test_a_full_store_disk_holds_everything_up_and_loses_nothing(project):
     answer = project.sortie("history", "--json", prefix=inside)
     assert answer.stdout.count('"succeeded"') == 2, answer.stderr
     assert service.stop() == 0
+
+
+def test_a_stop_does_not_wait_for_a_disk_that_stays_full(project):
+    """The agents are ended within seconds, and the exit code says that not everything could be written down."""
+    store = small_disk(project, "store")
+    project.workflow({"db_path": "store/db"})
+    project.db_path = store / "db"
+    project.add("1", f"cat /dev/zero > {store}/filler 2>/dev/null; {says('full')}; {FOR_EVER}")
+    service = project.start()
+    service.until(lambda: "full" in project.diary())
+    project.add("2", BLOCKED)
+    service.until(lambda: "The disk is full" in project.output())
+    assert service.stop() == 1
+    assert "as after a crash" in project.output()
+    assert project.living() == []

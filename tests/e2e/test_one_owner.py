@@ -12,7 +12,7 @@ import pytest
 
 from .processes import is_alive
 from .project import Project, merged
-from .shell import BLOCKED, says
+from .shell import BLOCKED, FOR_EVER, says
 
 WAITS = f"{says('working')}; while :; do sleep 0.05; done"
 
@@ -189,3 +189,35 @@ def test_a_part_of_the_store_that_disappears_ends_the_service_too(project, worki
     (project.root / "agents" / "1.sh").write_text(BLOCKED)
     assert project.run() == 3
     assert [run.status for run in project.runs("1")] == ["cancelled", "succeeded"]
+
+
+def test_a_workflow_that_names_another_store_and_root_gets_no_second_service(project):
+    """Whatever is changed in the workflow under the service: its issues have one, and commands reach it."""
+    project.workflow({"budget": {"per_issue": {"sessions": 9}}})
+    project.add("1", FOR_EVER)
+    service = project.start()
+    service.until(lambda: project.loaded().claims)
+    project.workflow({"db_path": "state.db", "workspace": {"root": "elsewhere"}})
+    service.until(lambda: "only after a restart" in project.notes())
+    second = project.sortie("run")
+    assert second.returncode == 1
+    assert f"pid {service.pid}" in second.stderr
+    assert not (project.root / "state.db").exists()
+    assert "T-1" in project.sortie("status").stdout
+    assert project.sortie("stop", "T-1").returncode == 0
+    service.until(lambda: project.parked())
+    service.stop()
+
+
+def test_a_damaged_store_ends_the_service_and_says_so(project):
+    """What cannot be written to is not tried again for ever."""
+    project.add("1", FOR_EVER)
+    service = project.start()
+    service.until(lambda: project.loaded().claims and project.living())
+    with project.db_path.open("r+b") as database:
+        database.write(b"\xff" * project.db_path.stat().st_size)
+    project.db_path.with_name(f"{project.db_path.name}-wal").write_bytes(b"")
+    project.add("2", BLOCKED)
+    assert service.wait() == 1
+    assert "was damaged" in project.output() or "was replaced" in project.output()
+    assert project.living() == []

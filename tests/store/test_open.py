@@ -97,8 +97,12 @@ async def test_a_store_of_every_earlier_version_is_brought_up_to_date(tmp_path):
                     (f"r{number}", status),
                 )
             db.commit()
+        unchanged = path.read_bytes()
+        with closing(connect_readonly(path)) as looking:
+            assert totals(looking).runs == {"failed": 2, "succeeded": 1}, "it can be looked at before"
+        assert path.read_bytes() == unchanged
         with pytest.raises(StoreError, match="not up to date"):
-            connect_readonly(path)
+            add_commands(path, "stop", ["1"])
         async with Store.open(path, holder={}) as store:
             before = await store.read(totals)
             assert before.runs == {"failed": 2, "succeeded": 1}
@@ -141,7 +145,7 @@ async def test_another_programs_database_is_refused_and_left_alone(path):
 
 async def test_an_interrupted_first_start_leaves_an_empty_file_that_is_no_obstacle(path):
     path.touch()
-    with pytest.raises(StoreError, match="not up to date"):
+    with pytest.raises(StoreError, match="not complete"):
         connect_readonly(path)
     async with Store.open(path, holder={}) as store:
         await store.append(noted("x"))

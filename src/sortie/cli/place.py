@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from ..errors import ConfigurationError, SortieError
 from ..store.connect import connect_readonly
 from ..store.faults import explain
+from ..store.lock import workflow_holder_of
 from ..store.reading import find_issue
 from ..workflow.config import Config
 from .words import clean
@@ -117,13 +119,21 @@ def load_config(workflow: Path) -> Config:
 
     _require(workflow)
     found = examine_workflow(workflow, os.environ)
+    config = _as_served(found.config)
     if found.workflow is None:
-        if not found.config.db_path.exists():
+        if not config.db_path.exists():
             return load_checked(workflow).config  # raises with every problem
-        click.echo(
-            f"sortie: {workflow} is broken (`sortie validate` says how); this is {found.config.db_path}.", err=True
-        )
-    return found.config
+        complain(f"{workflow} is broken (`sortie validate` says how); this is {config.db_path}.")
+    return config
+
+
+def _as_served(config: Config) -> Config:
+    """With the store of the service that works by this workflow, whatever the workflow says since."""
+    served = (workflow_holder_of(config.path) or {}).get("store")
+    if not isinstance(served, str) or Path(served) == config.db_path.resolve():
+        return config
+    complain(f"the service works with {served}; the db_path of the workflow takes effect after a restart.")
+    return replace(config, db_path=Path(served))
 
 
 @contextmanager

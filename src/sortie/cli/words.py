@@ -88,8 +88,11 @@ def amount(number: int) -> str:
 
 
 def stamp(at: float) -> str:
-    """The time in the form of the logs."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """The time in the form of the logs; `?` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "?"
 
 
 def seconds_of(stamped: str) -> float:

@@ -46,6 +46,8 @@ class Ledger:
         self._more = asyncio.Event()
         self._on_trouble = on_trouble
         self._on_calendar = on_calendar
+        self.trouble = ""
+        self.gave_up = False
 
     def listen(self, listener: Listener) -> None:
         """Tell it every event from now on, in the order of the log. It must not block and not raise."""
@@ -101,11 +103,17 @@ class Ledger:
                 await self.store.append(*events)
             except StoreError as error:
                 failed = True
-                self._on_trouble(str(error))
-                if self.store.is_lost():
+                self.trouble = str(error)
+                self._on_trouble(self.trouble)
+                if self.store.is_lost() or self.gave_up:
                     return  # there is nothing left to write to, and the agents have to be ended all the same
                 await anyio.sleep(RETRY_EVERY)
             else:
                 break
         if failed:
+            self.trouble = ""
             self._on_trouble("")
+
+    def give_up(self) -> None:
+        """Wait for the disk no longer: what is not written by now is what a crash would have lost."""
+        self.gave_up = True

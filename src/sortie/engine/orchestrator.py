@@ -17,6 +17,7 @@ from .. import __version__
 from ..core import events as ev
 from ..core.liveness import next_deadline
 from ..core.redact import Redactor
+from ..errors import StoreError
 from ..hosts.local import LocalHost
 from ..hosts.port import Host
 from ..process.orphans import Orphan, household
@@ -42,6 +43,7 @@ from .tick import Ticker
 
 WATCH_EVERY = 0.25
 TRIES_BEFORE_GIVING_UP = 3
+DISK_PATIENCE = 5.0
 LOOK_AFTER_ORPHANS_EVERY = 5.0
 
 # An agent that leaves behind thousands of processes must not fill the store.
@@ -81,7 +83,8 @@ class Orchestrator:
         prepare()
         config = self._keeper.current.config
         holder = {"workflow": str(config.path)}
-        async with Store.open(config.db_path, holder=holder, root=config.workspace.root) as store:
+        root = config.workspace.root
+        async with Store.open(config.db_path, holder=holder, root=root, workflow=config.path) as store:
             day = self._clock.day(self._clock.now())
             loaded = await store.read(lambda db: load_rows(db, day))
             services = self._services = self._serve(store, loaded)
@@ -92,6 +95,9 @@ class Orchestrator:
                 await services.tracker.aclose()
             if store.is_lost():
                 raise await store.lost()
+            if services.ledger.gave_up:
+                fix = "The next start takes up what was running, as after a crash."
+                raise StoreError(f"The service ended although {services.ledger.trouble}", fix=fix)
             return summarise(services.ledger.world, drained=self._draining.is_set())
 
     def drain(self) -> None:
@@ -206,6 +212,11 @@ class Orchestrator:
         await self._draining.wait()
         services.wake.set()
         ticker.stop_looking()
+        with anyio.move_on_after(DISK_PATIENCE):
+            await self._stop_all(services, ticker)
+            return
+        # A disk that refuses must not keep agents at work that somebody wants to end.
+        services.ledger.give_up()
         await self._stop_all(services, ticker)
 
     async def _stop_all(self, services: Services, ticker: Ticker) -> None:

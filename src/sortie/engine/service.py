@@ -14,6 +14,7 @@ from .glance import Summary
 from .orchestrator import Orchestrator
 
 # A terminal, a shell and `timeout` may each pass on what was one wish of one person.
+ASKED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ONE_WISH = 0.5
 
 
@@ -62,7 +63,9 @@ async def _obey_signals(
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+    # Under `nohup`, or as a background job of a script, somebody has decided that a signal does not concern us.
+    heard = [one for one in ASKED_BY if signal.getsignal(one) is not signal.SIG_IGN]
+    with anyio.open_signal_receiver(*heard) as signals:
         task_status.started()
         await anext(signals)
         orchestrator.drain()

@@ -34,18 +34,21 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -> sqlite3.Connection:
     """A connection for looking, also while an orchestrator writes and after one died; the caller closes it.
 
-    It works where nothing can be written, too; `warn` hears what cannot be read there.
+    It works where nothing can be written, too; `warn` hears what cannot be read there. A store of an earlier
+    version is looked at in a copy that is brought up to date: only whoever owns a store may change it.
     """
     try:
-        connection = connect_existing(path, "ro")
+        connection = _connect_complete(path, "ro")
     except StoreError as error:
         if not _needs_to_write(error, path):
             raise
         # SQLite wants a file beside a database with a log; without one, it can read the database alone.
-        connection = connect_existing(path, "ro&immutable=1")
+        connection = _connect_complete(path, "ro&immutable=1")
         log = path.resolve().with_name(path.resolve().name + "-wal")
         if log.exists() and log.stat().st_size:
             warn(f"The last changes are missing: they are in {log}, and cannot be read on a read-only file system.")
+    if schema_version(connection, path) < len(MIGRATIONS):
+        connection = _brought_up_to_date(connection, path)
     connection.execute("PRAGMA query_only = ON")
     # Bytes that are no text must not hide the rest of their row.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
@@ -54,6 +57,25 @@ def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -
 
 def connect_existing(path: Path, mode: str) -> sqlite3.Connection:
     """A connection to a complete store of exactly this version; `mode` is SQLite's: ro or rw."""
+    connection = _connect_complete(path, mode)
+    if schema_version(connection, path) < len(MIGRATIONS):
+        connection.close()
+        raise StoreError(f"{path} is not up to date.", fix="Start `sortie run` once, which brings it up to date.")
+    return connection
+
+
+def _brought_up_to_date(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    from .migrate import migrate
+
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.backup(copy)
+    connection.close()
+    migrate(copy, path)
+    return copy
+
+
+def _connect_complete(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection to a store of this version or an earlier one."""
     path = path.resolve()
     if not path.exists():
         raise StoreError(f"There is no store at {path} yet.", fix="Start `sortie run` first.")
@@ -67,9 +89,9 @@ def connect_existing(path: Path, mode: str) -> sqlite3.Connection:
     except StoreError:
         connection.close()
         raise
-    if version < len(MIGRATIONS):
+    if version == 0:
         connection.close()
-        raise StoreError(f"{path} is not up to date.", fix="Start `sortie run` once, which brings it up to date.")
+        raise StoreError(f"{path} is not complete.", fix="Start `sortie run` once, which completes it.")
     return connection
 
 

@@ -46,6 +46,12 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(message.format(path=path, name=name, error=error), fix=fix)
 
 
+def is_ruined(error: StoreError) -> bool:
+    """Whether the database itself is broken, so that trying again helps nobody."""
+    code = getattr(error.__cause__, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def explain_system(error: OSError, path: Path) -> StoreError:
     """The error to raise in place of one of the operating system's."""
     reason = (error.strerror or str(error)).lower()

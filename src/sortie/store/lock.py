@@ -1,7 +1,8 @@
-"""One orchestrator for each store and for each root of workspaces: locks that say who holds them.
+"""One orchestrator for each store, workflow and root of workspaces: locks that say who holds them.
 
-Both are the kernel's and end with their process however that ends, so a file left behind by a dead one is no
-obstacle. A store's lock file is never removed: removing it would let two processes lock two different files.
+All are the kernel's and end with their process however that ends, so a file left behind by a dead one is no
+obstacle. A lock file is never removed: removing it would let two processes lock two different files. That of a
+workflow is there because everything else that names its service can be changed in the workflow under the service.
 
 Agents can remove whatever stands in the root, so its own directory is locked, the same one by whatever path it is
 reached; the file in it holds no more than the holder's name. Roots inside one another do not collide: a workspace
@@ -39,22 +40,48 @@ _LONGEST_NAME = 16 * 1024
 @contextmanager
 def held(database: Path, holder: Mapping[str, Any]) -> Iterator[None]:
     """Hold the lock of this database; `holder` adds to what the lock file says of us."""
-    with _lock_file(database, os.O_RDWR | os.O_CREAT) as descriptor:
-        if not _take(descriptor):
-            raise StoreLocked(f"{_name(_read(descriptor))} is using {database}.", fix="Stop it first.")
-        try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, _said(holder), 0)
-        except OSError as error:
-            raise explain_system(error, lock_path(database)) from error
+    with _held(lock_path(database), f"is using {database}", holder):
+        yield
+
+
+@contextmanager
+def workflow_held(workflow: Path, holder: Mapping[str, Any]) -> Iterator[None]:
+    """Hold the lock of this workflow; where nothing can be written beside it, it has none."""
+    path = _workflow_lock(workflow)
+    if not os.path.lexists(path) and not os.access(path.parent, os.W_OK):
+        yield
+        return
+    with _held(path, f"works by {workflow}", holder):
         yield
 
 
 def holder_of(database: Path) -> dict[str, Any] | None:
     """What the holder said of itself, or None when nobody holds the lock now."""
-    if not os.path.lexists(lock_path(database)):
+    return _holder(lock_path(database))
+
+
+def workflow_holder_of(workflow: Path) -> dict[str, Any] | None:
+    """The same of the service that works by this workflow."""
+    return _holder(_workflow_lock(workflow))
+
+
+@contextmanager
+def _held(path: Path, doing: str, holder: Mapping[str, Any]) -> Iterator[None]:
+    with _lock_file(path, os.O_RDWR | os.O_CREAT) as descriptor:
+        if not _take(descriptor):
+            raise StoreLocked(f"{_name(_read(descriptor))} {doing}.", fix="Stop it first.")
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, _said(holder), 0)
+        except OSError as error:
+            raise explain_system(error, path) from error
+        yield
+
+
+def _holder(path: Path) -> dict[str, Any] | None:
+    if not os.path.lexists(path):
         return None
-    with _lock_file(database, os.O_RDONLY) as descriptor:
+    with _lock_file(path, os.O_RDONLY) as descriptor:
         if _try(descriptor, fcntl.LOCK_SH):
             return None
         return _read(descriptor)
@@ -100,9 +127,13 @@ def lock_path(database: Path) -> Path:
     return real.with_name(real.name + ".lock")
 
 
+def _workflow_lock(workflow: Path) -> Path:
+    real = workflow.resolve()
+    return real.with_name(f".sortie.{real.name}.lock")
+
+
 @contextmanager
-def _lock_file(database: Path, flags: int) -> Iterator[int]:
-    path = lock_path(database)
+def _lock_file(path: Path, flags: int) -> Iterator[int]:
     try:
         descriptor = os.open(path, flags | _CAREFUL, 0o600)
     except OSError as error:

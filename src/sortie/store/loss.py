@@ -101,5 +101,14 @@ def _rescued(db: sqlite3.Connection, database: Path) -> str:
             copy.unlink()
             problem = str(error)
             break
-        return f"All that it held is in {copy}: move that to {database}, {_AGAIN}."
-    return f"What it held could not be saved ({problem}). Restore {database} from a copy of your own, {_AGAIN}."
+        return f"All that it held is in {copy}: move that to {database}{_stale(database)}, {_AGAIN}."
+    return (
+        f"What it held could not be saved ({problem}). "
+        f"Restore {database} from a copy of your own{_stale(database)}, {_AGAIN}."
+    )
+
+
+def _stale(database: Path) -> str:
+    """A log that belongs to the old file would be taken for one of the new."""
+    left = [str(path) for part in _PARTS if (path := database.with_name(database.name + part)).exists()]
+    return f" and remove {' and '.join(left)}" if left else ""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 
 from ..core.events import AnyEvent
-from ..errors import StoreLost
+from ..errors import StoreError, StoreLost
 from . import lock
 from .connect import connect_readonly, connect_writer
-from .faults import explain
+from .faults import explain, is_ruined
 from .loss import OpenFiles
 from .migrate import migrate
 from .writer import Writer
@@ -38,15 +38,18 @@ class Store:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: Path, *, holder: Mapping[str, Any], root: Path | None = None) -> AsyncIterator[Self]:
+    async def open(
+        cls, path: Path, *, holder: Mapping[str, Any], root: Path | None = None, workflow: Path | None = None
+    ) -> AsyncIterator[Self]:
         """Own the store at `path` until the block ends; `holder` is what others are told about its owner.
 
-        Whoever is going to run agents owns the `root` of their workspaces too: two stores must never share one.
+        Whoever is going to run agents owns the `workflow` and the `root` of its workspaces too: two stores must not
+        share them.
         """
         path = path.resolve()
         held = ExitStack()
         try:
-            connection, reader = await anyio.to_thread.run_sync(_acquire, held, path, holder, root)
+            connection, reader = await anyio.to_thread.run_sync(_acquire, held, path, holder, root, workflow)
             (store_id,) = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
             writer = Writer(connection, path)
             held.callback(writer.close)
@@ -69,22 +72,37 @@ class Store:
 
     async def append(self, *events: AnyEvent) -> None:
         """Commit these events, and what follows from them, together; return when they are on disk."""
-        if events:
+        if not events:
+            return
+        with self._ruin_noticed():
             await self._writer.append(events)
 
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask the database something from `sortie.store.reading`, without stopping the event loop."""
         async with self._reading:
-            try:
-                return await anyio.to_thread.run_sync(question, self._reader)
-            except sqlite3.Error as error:
-                raise explain(error, self.path) from error
+            with self._ruin_noticed():
+                try:
+                    return await anyio.to_thread.run_sync(question, self._reader)
+                except sqlite3.Error as error:
+                    raise explain(error, self.path) from error
+
+    @contextmanager
+    def _ruin_noticed(self) -> Iterator[None]:
+        """A database that is broken is as good as gone."""
+        try:
+            yield
+        except StoreError as error:
+            if is_ruined(error):
+                self.loss = self.loss or self._files.loss() or f"{self.path} was damaged"
+            raise
 
 
 def _acquire(
-    held: ExitStack, path: Path, holder: Mapping[str, Any], root: Path | None
+    held: ExitStack, path: Path, holder: Mapping[str, Any], root: Path | None, workflow: Path | None
 ) -> tuple[sqlite3.Connection, sqlite3.Connection]:
     held.enter_context(lock.held(path, holder))
+    if workflow is not None:
+        held.enter_context(lock.workflow_held(workflow, {**holder, "store": str(path)}))
     if root is not None:
         held.enter_context(lock.root_held(root, {**holder, "store": str(path)}))
     connection = held.enter_context(closing(connect_writer(path)))

@@ -115,7 +115,7 @@ def workspace_made(db: Connection, key: str) -> ev.WorkspaceMade | None:
     row = db.execute(
         """SELECT seq, data, at, kind, issue_id, run_id FROM events
            WHERE issue_id = (SELECT issue_id FROM workspaces WHERE key = ?1)
-             AND kind = 'workspace' AND json_extract(data, '$.key') = ?1
+             AND kind = 'workspace' AND json_valid(data) AND json_extract(data, '$.key') = ?1
            ORDER BY seq DESC LIMIT 1""",
         (key,),
     ).fetchone()
