@@ -118,7 +118,7 @@ def load_config(workflow: Path) -> Config:
     from ..engine.reload import examine_workflow
 
     _require(workflow)
-    found = examine_workflow(workflow, os.environ)
+    found = examine_workflow(workflow, os.environ, trial=False)
     config = _as_served(found.config)
     if found.workflow is None:
         if not config.db_path.exists():

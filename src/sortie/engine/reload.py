@@ -26,9 +26,13 @@ def load_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None)
     return load(path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems)
 
 
-def examine_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None = None) -> Examination:
+def examine_workflow(
+    path: Path, environ: Mapping[str, str], env_file: Path | None = None, *, trial: bool = True
+) -> Examination:
     """Everything about the file, also where it is broken; nothing is raised for what is wrong with it."""
-    return examine(path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems)
+    return examine(
+        path, environ=environ, env_file=env_file, kinds=adapters.kinds(), inspect=adapters.problems, trial=trial
+    )
 
 
 def check_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> list[Problem]:

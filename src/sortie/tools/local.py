@@ -58,7 +58,7 @@ def call(workflow: str, issue_id: str, arguments: object, cancellation: Cancella
 @lru_cache(maxsize=1)
 def _load(workflow: str) -> Config:
     kinds = {"tracker": registry.kinds(), "agent": plugin_kinds("sortie.agents", {})}
-    return load(Path(workflow), environ=os.environ, kinds=kinds, inspect=_findings).config
+    return load(Path(workflow), environ=os.environ, kinds=kinds, inspect=_findings, trial=False).config
 
 
 def _findings(config: Config) -> list[tuple[str, str]]:

@@ -60,13 +60,14 @@ def load(
     env_file: Path | None = None,
     kinds: Kinds = NO_KINDS,
     inspect: Inspect = nothing_more,
+    trial: bool = True,
 ) -> Workflow:
     """The workflow; raises `ConfigurationError` with one line for each problem.
 
     `kinds` are the registered kinds of trackers and agents: each may have a block of its own. `inspect` adds what
-    these find wrong with it, as (key path, sentence).
+    these find wrong with it, as (key path, sentence). Without `trial` the prompt is not tried on made-up issues.
     """
-    examination = examine(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect)
+    examination = examine(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect, trial=trial)
     if examination.workflow is not None:
         return examination.workflow
     first, *others = examination.errors
@@ -81,9 +82,11 @@ def check(
     env_file: Path | None = None,
     kinds: Kinds = NO_KINDS,
     inspect: Inspect = nothing_more,
+    trial: bool = True,
 ) -> list[Problem]:
     """Every error and warning, in the order of the file."""
-    return list(examine(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect).problems)
+    found = examine(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect, trial=trial)
+    return list(found.problems)
 
 
 def examine(
@@ -93,13 +96,14 @@ def examine(
     env_file: Path | None = None,
     kinds: Kinds = NO_KINDS,
     inspect: Inspect = nothing_more,
+    trial: bool = True,
 ) -> Examination:
     """Never raises for anything that is wrong with the files."""
     problems = Problems(str(path))
     variables = gather(environ, env_file, problems)
     content = _content(path, problems)
     digest = _digest(variables.file_content, content, problems)
-    parts = _parts(path, content, variables, kinds, problems)
+    parts = _parts(path, content, variables, kinds, problems, trial=trial)
     if parts[0] is not None:
         _add_findings(inspect(parts[0]), parts[0], problems)
     found = tuple(problems.in_order())
@@ -146,7 +150,7 @@ def _digest(env_content: bytes, content: bytes, problems: Problems) -> str:
 
 
 def _parts(
-    path: Path, content: bytes, variables: Variables, kinds: Kinds, problems: Problems
+    path: Path, content: bytes, variables: Variables, kinds: Kinds, problems: Problems, *, trial: bool
 ) -> tuple[Config | None, PromptTemplate | None]:
     if any(problem.file == problems.file for problem in problems.in_order()):
         return None, None
@@ -159,6 +163,6 @@ def _parts(
     template = compile_prompt(document, problems)
     # With broken YAML every required key would seem to be missing.
     config = read_config(path, tree, variables, kinds, problems) if tree is not None else None
-    if template is not None and document.prompt.strip():
+    if trial and template is not None and document.prompt.strip():
         try_out(template, config.tracker.active_states if config else (), problems)
     return config, template
