@@ -65,6 +65,9 @@ def test_a_newer_version_counts_cost_over_the_session_and_each_turn_is_charged_o
     ("name", "kind"),
     [
         ("claude-401", AgentError.AUTH),
+        ("claude-404", AgentError.CONFIG),
+        ("claude-no-credit", AgentError.AUTH),
+        ("claude-disabled", AgentError.AUTH),
         ("claude-429", AgentError.RATE_LIMITED),
         ("claude-500", AgentError.PROVIDER),
         ("claude-denied", AgentError.PERMISSION),
@@ -73,8 +76,44 @@ def test_a_newer_version_counts_cost_over_the_session_and_each_turn_is_charged_o
     ],
 )
 def test_recorded_failures(name, kind):
-    """The first three say `subtype: success`; the next two say so without an error flag, with exit code 0."""
+    """The first six say `subtype: success`; the next two say so without an error flag, with exit code 0."""
     assert play(name).outcome == kind
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("model_not_found", AgentError.CONFIG),
+        ("billing_error", AgentError.AUTH),
+        ("account_on_hold", AgentError.AUTH),
+        ("rate_limit", AgentError.RATE_LIMITED),
+        ("unknown", AgentError.TURN_FAILED),
+    ],
+)
+def test_the_name_that_claude_gives_an_error_counts_until_its_model_speaks_again(error, kind):
+    """A sub-agent's error that the turn outlived says nothing about how the turn ended."""
+    told = {"type": "assistant", "error": error, "message": {"model": "<synthetic>", "content": []}}
+    line = json.dumps(told).encode()
+    failed = result(is_error=True, result="It did not work out.")
+    assert verdict(line, failed).outcome == kind
+    assert verdict(line, sentence("I go on."), failed).outcome == AgentError.TURN_FAILED
+
+
+def test_usage_that_is_spent_comes_back_at_its_reset():
+    limited = verdict(result(is_error=True, result="You're out of extra usage · resets 3pm (UTC)"))
+    assert limited.outcome == AgentError.RATE_LIMITED
+    assert limited.error.until is not None
+
+
+def test_a_package_without_its_program_is_a_program_that_is_not_there():
+    """What npm's `claude` prints where its scripts were not run; a second try would change nothing."""
+    stderr = (
+        "Error: claude native binary not installed.\n\n"
+        "Either postinstall did not run (--ignore-scripts, some pnpm configs)\n"
+        "or the platform-native optional dependency was not downloaded\n(--omit=optional)."
+    )
+    error = verdict(ending=Ending(code=1, stderr=stderr)).error
+    assert (error.kind, error.retry, bool(error.fix)) == (AgentError.NOT_FOUND, False, True)
 
 
 def retry(**fields):

@@ -7,9 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from sortie.agents.codex_faults import fault_of, reset_in_words
+from sortie.agents.codex_faults import fault_of
 from sortie.agents.codex_stream import CodexReader
 from sortie.agents.port import Limited, Muttered, Troubled, Used
+from sortie.agents.resets import reset_time
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -240,13 +241,13 @@ def test_what_an_error_means(info, message, kind):
 
 def test_the_time_in_words_is_that_of_this_machine():
     now = datetime(2026, 11, 16, 2, 10).timestamp()
-    assert reset_in_words("try again at 3:33 AM.", now) == datetime(2026, 11, 16, 3, 33).timestamp()
-    assert reset_in_words("try again at 1:05 AM.", now) == datetime(2026, 11, 17, 1, 5).timestamp()
-    later = reset_in_words("or try again at Nov 30th, 2026 12:53 AM.", now)
+    assert reset_time("try again at 3:33 AM.", now) == datetime(2026, 11, 16, 3, 33).timestamp()
+    assert reset_time("try again at 12:05 AM.", now) == datetime(2026, 11, 17, 0, 5).timestamp()
+    later = reset_time("or try again at Nov 30th, 2026 12:53 AM.", now)
     assert later == datetime(2026, 11, 30, 0, 53).timestamp()
-    assert reset_in_words("try again at 13:33 AM.", now) is None
-    assert reset_in_words("try again at Foo 1st, 2026 1:00 PM.", now) is None
-    assert reset_in_words("try again later", now) is None
+    assert reset_time("try again at 13:33 AM.", now) is None
+    assert reset_time("try again at Foo 1st, 2026 1:00 PM.", now) is None
+    assert reset_time("try again later", now) is None
     assert fault_of("try again at Nov 30th, 2099 12:53 AM.", "usageLimitExceeded").until is not None
 
 

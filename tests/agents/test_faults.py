@@ -46,6 +46,22 @@ NOW = 1_800_000_000.0
         ("500 lines were too many", None, AgentError.TURN_FAILED),
         ("The rate limiter of the service is tested now", None, AgentError.TURN_FAILED),
         ("", None, AgentError.TURN_FAILED),
+        ("model: no-such-model", 404, AgentError.CONFIG),
+        ("The model `gpt-x` does not exist or you do not have access to it.", None, AgentError.CONFIG),
+        ("The 'gpt-x' model is not supported when using Codex with a ChatGPT account.", 400, AgentError.CONFIG),
+        ("models/x is not found for API version v1beta", None, AgentError.CONFIG),
+        ("Model not found: fake/x", None, AgentError.CONFIG),
+        ("API Error: 404 Not Found", None, AgentError.CONFIG),
+        ("The Model Context Protocol server was not found", None, AgentError.TURN_FAILED),
+        ("The model was told that the file does not exist", None, AgentError.TURN_FAILED),
+        ("Your credit balance is too low to access the API.", 400, AgentError.AUTH),
+        ("Credit balance is too low", None, AgentError.AUTH),
+        ("You exceeded your current quota (insufficient_quota)", 429, AgentError.AUTH),
+        ("This organization has been disabled.", 400, AgentError.AUTH),
+        ("This organization has been disabled", None, AgentError.AUTH),
+        ("Your account is on hold and can't use Claude Code.", None, AgentError.AUTH),
+        ("You're out of extra usage · resets 3pm (UTC)", None, AgentError.RATE_LIMITED),
+        ("You've reached your weekly limit", None, AgentError.RATE_LIMITED),
     ],
 )
 def test_the_kind_of_an_error(message, status, kind):
@@ -103,8 +119,15 @@ def test_the_reset_of_a_limit(text, seconds):
         ("resets 1am (UTC)", "2026-11-17T01:00:00+00:00"),
         ("resets 12pm (UTC)", "2026-11-16T12:00:00+00:00"),
         ("resets 5:30pm (America/New_York)", "2026-11-16T22:30:00+00:00"),
-        ("resets 9pm (America/Bogota)", "2026-11-17T02:00:00+00:00"),
-        ("resets 8:59pm (America/Bogota)", "2026-11-17T01:59:00+00:00"),
+        ("resets 9:01pm (America/Bogota)", "2026-11-16T02:01:00+00:00"),
+        ("resets 7:59pm (America/Bogota)", "2026-11-17T00:59:00+00:00"),
+        ("resets 15:00 (UTC)", "2026-11-16T15:00:00+00:00"),
+        ("resets Nov 20 at 15:30 (UTC)", "2026-11-20T15:30:00+00:00"),
+        ("try again at Nov 30th, 2026 12:53 AM (UTC)", "2026-11-30T00:53:00+00:00"),
+        ("resets 99pm (UTC)", None),
+        ("resets 13am (UTC)", None),
+        ("resets 25:00 (UTC)", None),
+        ("resets 15 (UTC)", None),
         ("resets Nov 20 at 7pm (America/Bogota)", "2026-11-21T00:00:00+00:00"),
         ("resets Nov 20, 7:30pm (UTC)", "2026-11-20T19:30:00+00:00"),
         ("resets Jan 2 at 7am (UTC)", "2027-01-02T07:00:00+00:00"),
@@ -121,6 +144,22 @@ def test_a_time_of_day_is_the_next_one(words, expected):
     now = datetime(2026, 11, 16, 2, 0, tzinfo=UTC)
     end = reset_time(words, now.timestamp())
     assert (datetime.fromtimestamp(end, UTC).isoformat() if end else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        ((2026, 11, 16, 17, 0, 30), "resets 5pm (UTC)"),
+        ((2026, 11, 16, 17, 59, 59), "resets 17:00 (UTC)"),
+        ((2026, 11, 16, 0, 10, 0), "resets 11:50pm (UTC)"),
+        ((2026, 11, 16, 17, 0, 30), "resets Nov 16 at 5pm (UTC)"),
+        ((2027, 1, 1, 0, 10, 0), "resets Dec 31 at 11:50pm (UTC)"),
+        ((2026, 11, 16, 17, 0, 30), "try again at Nov 16th, 2026 5:00 PM (UTC)"),
+    ],
+)
+def test_a_reset_that_has_just_passed_is_now_and_not_a_day_or_a_year_away(now, words):
+    moment = datetime(*now, tzinfo=UTC).timestamp()
+    assert reset_time(words, moment) == moment
 
 
 def test_without_a_zone_it_is_the_time_of_this_machine():
@@ -171,6 +210,12 @@ def test_no_reset_where_none_is_told(text):
         (1, None, "rate limit: 60 requests a minute\nError: no such file", AgentError.UNFINISHED),
         (1, None, "[INFO] no error so far, rate limit not reached\nboom", AgentError.UNFINISHED),
         (1, None, "WARN 429 Too Many Requests, trying again\nboom", AgentError.UNFINISHED),
+        (1, None, "Error: The model `x` does not exist", AgentError.CONFIG),
+        (1, None, "Error: 404 Not Found", AgentError.UNFINISHED),
+        (1, None, "Error: Missing optional dependency @openai/codex-linux-x64.", AgentError.NOT_FOUND),
+        (1, None, "Error: opencode-ai's postinstall script was not run.", AgentError.NOT_FOUND),
+        (1, None, "GitHub Copilot CLI: no platform package found.", AgentError.NOT_FOUND),
+        (137, None, "Error: Missing optional dependency @openai/codex-linux-x64.", AgentError.UNFINISHED),
     ],
 )
 def test_an_exit_without_a_last_word(code, signal, stderr, kind):
@@ -196,6 +241,12 @@ def test_a_killed_agent_is_judged_by_the_signal_and_never_by_its_words(code, sig
     """The shell around it tells a signal as 128 and its number."""
     error = fault_of_exit(code, signal, stderr, by_us=by_us)
     assert (error.kind, error.retry) == (AgentError.UNFINISHED, True)
+
+
+@pytest.mark.parametrize("number", range(1, 32))
+def test_a_shell_tells_every_signal_as_128_and_its_number(number):
+    error = fault_of_exit(128 + number, None, "Error: 401 Unauthorized")
+    assert (error.kind, "was ended by " in error.message) == (AgentError.UNFINISHED, True)
 
 
 def test_a_signal_is_named_whether_the_shell_or_the_kernel_tells_it():

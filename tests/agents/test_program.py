@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from sortie.agents.program import Program, answer_of, check_command, missing_program, shell_command
+from sortie.agents.command import CommandAgent
+from sortie.agents.program import Program, answer_of, check_command, locate, missing_program, shell_command
 from sortie.errors import AgentError
 
 PROGRAM = Program(name="Agent", command="agent", install="npm install -g agent", tested=("1.2.0", "1.10.3"))
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
+NOBODY = 65534
 
 
 @pytest.mark.parametrize(
@@ -107,6 +112,51 @@ def test_a_look_finds_a_missing_program_a_directory_and_a_script_that_cannot_be_
         "./agents": AgentError.NOT_EXECUTABLE,
         f"{tmp_path}/agent.sh x": AgentError.NOT_EXECUTABLE,
     }
+
+
+@pytest.fixture
+def locked():
+    """A directory that the user as whom the test runs may not enter, with a script in it."""
+    place = Path(tempfile.mkdtemp(prefix="sortie-test-"))
+    was_root = os.geteuid() == 0
+    script = place / "locked" / "agent.sh"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    script.parent.chmod(0)
+    place.chmod(0o755)
+    if was_root:
+        os.seteuid(NOBODY)
+    try:
+        yield script
+    finally:
+        if was_root:
+            os.seteuid(0)
+        script.parent.chmod(0o755)
+        shutil.rmtree(place)
+
+
+def test_a_program_in_a_place_that_may_not_be_entered_cannot_be_executed(locked):
+    place = locked.parent.parent
+    for command in (str(locked), "./locked/agent.sh --go"):
+        error = missing_program(command, place, ENVIRONMENT)
+        assert error is not None
+        assert (error.kind, "Permission denied" in error.message) == (AgentError.NOT_EXECUTABLE, True)
+        assert "agent.command" in error.fix
+        assert locate(command, place, place) == command
+
+
+@pytest.mark.parametrize("name", ["./" + 300 * "a", "/" + 300 * "a", 300 * "a"])
+async def test_a_name_that_is_too_long_is_a_program_that_is_not_there(tmp_path, name):
+    error = missing_program(name, tmp_path, ENVIRONMENT)
+    assert error is not None
+    assert (error.kind, bool(error.fix)) == (AgentError.NOT_FOUND, True)
+    assert locate(name, tmp_path, tmp_path) == name
+    for findings in (
+        await PROGRAM.examine(name, tmp_path, ENVIRONMENT),
+        await CommandAgent(name, tmp_path).examine(ENVIRONMENT),
+    ):
+        assert [(found.verdict, bool(found.fix)) for found in findings] == [("FAIL", True)]
 
 
 def test_a_path_with_places_of_the_workspace_is_not_judged(tmp_path):

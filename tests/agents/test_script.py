@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 import pytest
@@ -91,6 +92,20 @@ async def test_a_directory_is_no_agent(tmp_path):
     (found,) = await CommandAgent("./agent", tmp_path).examine(ENVIRONMENT)
     assert (found.verdict, found.detail) == ("FAIL", f"{tmp_path / 'agent'} is a directory.")
     assert "agent.command" in found.fix
+
+
+@pytest.mark.parametrize("type", [stat.S_IFIFO, stat.S_IFSOCK])
+async def test_a_pipe_or_a_socket_is_no_agent_and_is_never_opened(tmp_path, type):
+    """Who opened the pipe would wait for its other end."""
+    os.mknod(tmp_path / "agent", type | 0o755)
+    (found,) = await CommandAgent("./agent", tmp_path).examine(ENVIRONMENT)
+    assert (found.verdict, found.detail) == ("FAIL", f"{tmp_path / 'agent'} is not a file.")
+    assert "agent.command" in found.fix
+
+
+async def test_a_device_is_no_agent(tmp_path):
+    (found,) = await CommandAgent("/dev/null", tmp_path).examine(ENVIRONMENT)
+    assert (found.verdict, found.detail) == ("FAIL", "/dev/null is not a file.")
 
 
 async def test_a_file_that_may_not_be_run_is_no_agent(examine):

@@ -14,7 +14,6 @@ from msgspec import Struct
 from ..errors import AgentError
 from .faults import fault
 from .jsonrpc import RpcError
-from .resets import reset_time
 
 AUTH_REQUIRED = -32000
 
@@ -103,23 +102,6 @@ KNOWN: Mapping[str, KnownAgent] = {
 _LAST_WORD = 20
 _LAST_NUMBER = re.compile(r"\s([45]\d\d)\Z")
 
-# `errorKind` of claude-agent-acp, `errorName` of OpenCode, `codexErrorInfo` of codex-acp.
-_KINDS = {
-    "authentication_failed": AgentError.AUTH,
-    "oauth_org_not_allowed": AgentError.AUTH,
-    "verification_required": AgentError.AUTH,
-    "cloud_credential_error": AgentError.AUTH,
-    "billing_error": AgentError.AUTH,
-    "account_on_hold": AgentError.AUTH,
-    "rate_limit": AgentError.RATE_LIMITED,
-    "overloaded": AgentError.PROVIDER,
-    "server_error": AgentError.PROVIDER,
-    "transport_lost": AgentError.PROVIDER,
-    "model_not_found": AgentError.CONFIG,
-    "ProviderAuthError": AgentError.AUTH,
-    "usageLimitExceeded": AgentError.RATE_LIMITED,
-}
-
 
 def fault_in_words(agent: KnownAgent, text: str) -> AgentError:
     """For an error that the agent told only as text."""
@@ -141,17 +123,13 @@ def fault_in_answer(error: RpcError, until: float | None = None) -> AgentError:
         return AgentError(
             AgentError.AUTH, text, fix="Log the agent in by hand, give it a key, or set acp.auth_method."
         )
-    until = until or reset_time(text)
-    for field in ("errorKind", "errorName", "codexErrorInfo"):
-        name = data.get(field)
-        if isinstance(name, str) and name in _KINDS:
-            kind = _KINDS[name]
-            return AgentError(kind, text, until=until if kind == AgentError.RATE_LIMITED else None)
+    names = [data.get(field) for field in ("errorKind", "errorName", "codexErrorInfo")]
+    name = next((name for name in names if isinstance(name, str)), "")
     # Gemini CLI answers with the provider's HTTP status as the code of the error; OpenCode leaves it to the words.
     status = error.code if 400 <= error.code < 600 else None
     if data.get("errorName") == "APIError" and (last := _LAST_NUMBER.search(text[-_LAST_WORD:])):
         status = int(last[1])
-    return fault(text, status=status, until=until)
+    return fault(text, status=status, until=until, name=name)
 
 
 def _text(error: RpcError, data: dict[str, Any]) -> str:

@@ -142,6 +142,7 @@ class ClaudeReader(TurnReader):
         self._counted: dict[str, Usage] = {}
         self._limit_until: float | None = None
         self._last_sentence = ""
+        self._error_name = ""
         self._spent = Usage()
         self._seen_init = False
 
@@ -198,6 +199,7 @@ class ClaudeReader(TurnReader):
 
     def _assistant(self, turn: _Turn) -> Iterator[AgentEvent]:
         message = turn.message
+        self._error_name = turn.error or ""
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "text":
                 self._last_sentence = "" if message.model == _NO_MODEL else block.text
@@ -249,7 +251,8 @@ class ClaudeReader(TurnReader):
         if result.is_error or result.subtype != "success":
             if result.api_error_status is None and result.result and result.result == self._last_sentence:
                 return AgentError(AgentError.TURN_FAILED, said[:_SHOWN])  # the model's words report no error
-            return fault(said, status=result.api_error_status, until=self._limit_until)
+            status, until = result.api_error_status, self._limit_until
+            return fault(said, status=status, until=until, name=self._error_name)
         if result.stop_reason == "refusal":
             return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
         if denied := sorted({denial.tool_name for denial in result.permission_denials}):

@@ -19,7 +19,7 @@ from ..process.child import Child, Exit, start
 from ..protocol.session_files import SERVER
 from .faults import fault_of_exit, how_it_ended
 from .port import AgentSettings, Finding, Muttered, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
-from .program import answer_of, check_command, first_word, locate, missing_program
+from .program import answer_of, check_command, first_word, locate, missing_program, not_found
 from .script import fault_of_script
 
 DEFAULT_COMMAND = "./agent.sh"
@@ -60,12 +60,13 @@ class CommandAgent:
         found = answer.stdout.strip() if answer and answer.code == 0 else ""
         # What is named by its path is looked at even where the shell does not find it: that tells why.
         path = word if "/" in word else found
-        if "/" in path and (self._base / path).exists():
+        if "/" in path:
             fault = await fault_of_script(self._base / path, environment)
             if fault is not None:
                 return [fault]
         if not found:
-            return [Finding("FAIL", "program", f"{word} was not found.", "Install it, or correct agent.command.")]
+            why = self.missing(environment) or not_found(word)
+            return [Finding("FAIL", "program", why.message, why.fix)]
         return [Finding("PASS", "program", found)]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> CommandSession:

@@ -28,8 +28,8 @@ from .resets import reset_time
 
 _DETAIL = 600
 
-# How a shell tells that its program was ended by a signal: those that end one, without the real-time signals.
-_SHELL_SIGNALS = frozenset((*range(129, 144), 152, 153, 159))
+# How a shell tells that its program was ended by a signal: 128 and its number, without the real-time signals.
+_SHELL_SIGNALS = range(129, 160)
 
 # How much of standard error can be an error report.
 _LAST_WORDS = 8_000
@@ -50,10 +50,51 @@ _STATUS = re.compile(
     re.I | re.M,
 )
 _LIMIT = re.compile(
-    r"rate.?limit(?!ers?\b|ing\b)|usage limit|hit your (?:[\w'-]{1,20} ){0,4}limit|too many requests|"
-    r"quota (?:exceeded|exhausted)|resource.?exhausted|limit reached",
+    r"rate.?limit(?!ers?\b|ing\b)|usage limit|(?:hit|reached) your (?:[\w'-]{1,20} ){0,4}limit|too many requests|"
+    r"quota (?:exceeded|exhausted)|resource.?exhausted|limit reached|you're out of (?:extra )?usage",
     re.I,
 )
+# Providers answer it with almost any status: 400, 402, 403 and 429.
+_NO_CREDIT = re.compile(
+    r"credit balance is too low|insufficient[_ ](?:quota|balance|credits?|funds)|"
+    r"organi[sz]ation has been disabled|belongs to a disabled organi[sz]ation|account is on hold|"
+    r"account (?:has been|is) (?:disabled|deactivated|suspended)",
+    re.I,
+)
+_NO_MODEL = re.compile(
+    r"\bmodels?\b[:/ ]{0,2}(?:[^\s,]{1,80} )?(?:is |was )?(?:not found|not supported|does not exist)|"
+    r"selected model \([^()]{0,80}\)\. It may not exist|model_not_(?:found|supported)|"
+    r"\b(?:unknown model|no such model|invalid model (?:name|id))\b",
+    re.I,
+)
+# What a package of npm starts when the program for this machine was not installed with it.
+_HOLLOW = re.compile(
+    r"native binary not installed|could not find native binary package|postinstall script was not run|"
+    r"missing optional dependency @|no platform package found",
+    re.I,
+)
+# Names that more than one agent has for its errors: `error` of Claude Code, `errorKind` of claude-agent-acp,
+# `errorName` of OpenCode, `codexErrorInfo` of codex-acp.
+_NAMED = {
+    "authentication_failed": AgentError.AUTH,
+    "oauth_org_not_allowed": AgentError.AUTH,
+    "verification_required": AgentError.AUTH,
+    "cloud_credential_error": AgentError.AUTH,
+    "billing_error": AgentError.AUTH,
+    "account_on_hold": AgentError.AUTH,
+    "rate_limit": AgentError.RATE_LIMITED,
+    "overloaded": AgentError.PROVIDER,
+    "server_error": AgentError.PROVIDER,
+    "transport_lost": AgentError.PROVIDER,
+    "model_not_found": AgentError.CONFIG,
+    "ProviderAuthError": AgentError.AUTH,
+    "usageLimitExceeded": AgentError.RATE_LIMITED,
+}
+_FIXES = {
+    AgentError.AUTH: "Log the agent in, or give it a key that works.",
+    AgentError.CONFIG: "Correct the agent's model, or the address of its provider.",
+}
+_PAY = "The account has no credit or is disabled; mend that with its provider, or use another key."
 _LOGIN = re.compile(
     r"unauthori[sz]ed|unauthenticated|authentication[_ ](?:failed|error|required)|invalid (?:x-)?api[- ]?key|"
     r"api key not valid|incorrect api key|not logged in|please (?:run /)?log ?in|"
@@ -67,19 +108,31 @@ _OVERLOAD = re.compile(
 )
 
 
-def fault(message: str, *, status: int | None = None, until: float | None = None) -> AgentError:
-    """The error for what an agent says about its provider; `status` is the HTTP status where it is told apart."""
+def fault(message: str, *, status: int | None = None, until: float | None = None, name: str = "") -> AgentError:
+    """The error for what an agent says about its provider.
+
+    `status` is the HTTP status and `name` the agent's own name for the error, where they are told apart.
+    """
     text = message.strip()[:_DETAIL] or "The agent reported an error without a message."
     code = status if status else _status_in(text)
+    if code == 402 or (code in (None, 400, 403, 429) and _NO_CREDIT.search(text)):
+        return AgentError(AgentError.AUTH, text, fix=_PAY)
+    kind = _NAMED.get(name) or _kind(code, text)
+    if kind == AgentError.RATE_LIMITED:
+        return AgentError(kind, text, until=until if until else reset_time(text))
+    return AgentError(kind, text, fix=_FIXES.get(kind, ""))
+
+
+def _kind(code: int | None, text: str) -> str:
     if code in (401, 403) or (code is None and _LOGIN.search(text)):
-        return AgentError(AgentError.AUTH, text, fix="Log the agent in, or give it a key that works.")
-    if code == 429 or (code in (None, 400, 403, 503) and _LIMIT.search(text)):
-        return AgentError(AgentError.RATE_LIMITED, text, until=until if until else reset_time(text))
-    if code == 402:
-        return AgentError(AgentError.AUTH, text, fix="The account has no credit; add some, or use another key.")
+        return AgentError.AUTH
+    if code == 429 or (code in (None, 400, 503) and _LIMIT.search(text)):
+        return AgentError.RATE_LIMITED
+    if code == 404 or (code in (None, 400) and _NO_MODEL.search(text)):
+        return AgentError.CONFIG
     if (code is not None and code >= 500) or (code in (None, 408) and _OVERLOAD.search(text)):
-        return AgentError(AgentError.PROVIDER, text)
-    return AgentError(AgentError.TURN_FAILED, text)
+        return AgentError.PROVIDER
+    return AgentError.TURN_FAILED
 
 
 def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
@@ -100,9 +153,16 @@ def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: b
             f"The program cannot be executed (exit code 126): {tail.rstrip('.')}.",
             fix="Make it executable: chmod +x.",
         )
-    report = _error_report(stderr) if code and ended_itself(code, signal, by_us=by_us) else ""
+    report = stderr if code and ended_itself(code, signal, by_us=by_us) else ""
+    if _HOLLOW.search(report[-_LAST_WORDS:]):
+        return AgentError(
+            AgentError.NOT_FOUND,
+            f"The program itself is missing from its package: {tail}",
+            fix="Install it anew, with the scripts and the optional packages that it comes with.",
+        )
+    report = _error_report(report)
     known = fault(report) if report else None
-    if known and known.kind in (AgentError.AUTH, AgentError.RATE_LIMITED):
+    if known and (known.kind in (AgentError.AUTH, AgentError.RATE_LIMITED) or _NO_MODEL.search(report)):
         return known
     return AgentError(
         AgentError.UNFINISHED,

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -133,7 +134,10 @@ def locate(command: str, base: Path, workspace: Path) -> str:
     if word is None:
         return command
     beside = base / word[1]
-    if not beside.is_file() or (workspace / word[1]).exists():
+    try:
+        if not beside.is_file() or (workspace / word[1]).exists():
+            return command
+    except OSError:  # a place that nobody can look at; the shell will say the same
         return command
     return shlex.quote(str(beside)) + command[word.end() :]
 
@@ -156,24 +160,29 @@ def missing_program(command: str, base: Path, environment: Mapping[str, str]) ->
     if not re.fullmatch(r"[\w./+@-]+", word) or _SHELL_WORD.fullmatch(word) or word.startswith("-"):
         return None
     if "/" in word:
-        path = base / word
-        return _unusable(path, word) if path.exists() or path == Path(word) else None
+        return _unusable(base / word, word)
     places = environment.get("PATH", os.defpath)
     if shutil.which(word, path=places) or not all(map(os.path.isabs, places.split(os.pathsep))):
         return None
-    return _not_found(word)
+    return not_found(word)
 
 
 def _unusable(path: Path, word: str) -> AgentError | None:
-    if not path.exists():
-        return _not_found(word)
-    if path.is_file() and os.access(path, os.X_OK):
+    try:
+        is_file = stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return not_found(word) if path == Path(word) else None
+    except OSError as error:
+        kind = AgentError.NOT_EXECUTABLE if isinstance(error, PermissionError) else AgentError.NOT_FOUND
+        fix = "Correct agent.command, or let this user into the directories above it."
+        return AgentError(kind, f"{brief(word, 80)} cannot be reached: {error.strerror}.", fix=fix)
+    if is_file and os.access(path, os.X_OK):
         return None
-    fix = f"Run: chmod +x {shlex.quote(str(path))}" if path.is_file() else "Correct agent.command."
+    fix = f"Run: chmod +x {shlex.quote(str(path))}" if is_file else "Correct agent.command."
     return AgentError(AgentError.NOT_EXECUTABLE, f"{word} cannot be executed.", fix=fix)
 
 
-def _not_found(word: str) -> AgentError:
+def not_found(word: str) -> AgentError:
     fix = "Install it, or correct agent.command."
     return AgentError(AgentError.NOT_FOUND, f"The program {word} was not found.", fix=fix)
 

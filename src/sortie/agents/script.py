@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,9 +27,18 @@ except SyntaxError as error:
 
 
 async def fault_of_script(script: Path, environment: Mapping[str, str]) -> Finding | None:
-    """The first thing that is wrong with a file that is to be run; None for programs and for good scripts."""
-    if script.is_dir():
+    """The first thing that is wrong with a file that is to be run; None for programs and for good scripts.
+
+    None too for what is not there, or where nobody may look: the shell tells that.
+    """
+    try:
+        mode = script.stat().st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
         return _failed(f"{script} is a directory.", "Name the program or script in it in agent.command.")
+    if not stat.S_ISREG(mode):  # a pipe or a device: whoever opens one may wait without end
+        return _failed(f"{script} is not a file.", "Name a program or a script in agent.command.")
     if not os.access(script, os.X_OK):
         return _failed(f"{script} is not executable.", f"Run: chmod +x {shlex.quote(str(script))}")
     content = _beginning(script)
@@ -48,8 +58,6 @@ async def fault_of_script(script: Path, environment: Mapping[str, str]) -> Findi
 
 def _beginning(script: Path) -> bytes:
     """Enough of it to judge; a NUL, which programs have, where nobody may look inside."""
-    if not script.is_file():
-        return b"\0"
     try:
         with script.open("rb") as file:
             return file.read(_LARGEST)
