@@ -51,6 +51,7 @@ NOW = 1_800_000_000.0
         ("The 'gpt-x' model is not supported when using Codex with a ChatGPT account.", 400, AgentError.CONFIG),
         ("models/x is not found for API version v1beta", None, AgentError.CONFIG),
         ("Model not found: fake/x", None, AgentError.CONFIG),
+        ("The model x does not exist", 500, AgentError.CONFIG),
         ("API Error: 404 Not Found", None, AgentError.CONFIG),
         ("The Model Context Protocol server was not found", None, AgentError.TURN_FAILED),
         ("The model was told that the file does not exist", None, AgentError.TURN_FAILED),
@@ -149,17 +150,16 @@ def test_a_time_of_day_is_the_next_one(words, expected):
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        ((2026, 11, 16, 17, 0, 30), "resets 5pm (UTC)"),
-        ((2026, 11, 16, 17, 59, 59), "resets 17:00 (UTC)"),
-        ((2026, 11, 16, 0, 10, 0), "resets 11:50pm (UTC)"),
-        ((2026, 11, 16, 17, 0, 30), "resets Nov 16 at 5pm (UTC)"),
-        ((2027, 1, 1, 0, 10, 0), "resets Dec 31 at 11:50pm (UTC)"),
-        ((2026, 11, 16, 17, 0, 30), "try again at Nov 16th, 2026 5:00 PM (UTC)"),
+        (datetime(2026, 11, 16, 17, 0, 30, tzinfo=UTC), "resets 5pm (UTC)"),
+        (datetime(2026, 11, 16, 17, 59, 59, tzinfo=UTC), "resets 17:00 (UTC)"),
+        (datetime(2026, 11, 16, 0, 10, 0, tzinfo=UTC), "resets 11:50pm (UTC)"),
+        (datetime(2026, 11, 16, 17, 0, 30, tzinfo=UTC), "resets Nov 16 at 5pm (UTC)"),
+        (datetime(2027, 1, 1, 0, 10, 0, tzinfo=UTC), "resets Dec 31 at 11:50pm (UTC)"),
+        (datetime(2026, 11, 16, 17, 0, 30, tzinfo=UTC), "try again at Nov 16th, 2026 5:00 PM (UTC)"),
     ],
 )
 def test_a_reset_that_has_just_passed_is_now_and_not_a_day_or_a_year_away(now, words):
-    moment = datetime(*now, tzinfo=UTC).timestamp()
-    assert reset_time(words, moment) == moment
+    assert reset_time(words, now.timestamp()) == now.timestamp()
 
 
 def test_without_a_zone_it_is_the_time_of_this_machine():
@@ -243,10 +243,19 @@ def test_a_killed_agent_is_judged_by_the_signal_and_never_by_its_words(code, sig
     assert (error.kind, error.retry) == (AgentError.UNFINISHED, True)
 
 
-@pytest.mark.parametrize("number", range(1, 32))
-def test_a_shell_tells_every_signal_as_128_and_its_number(number):
+ENDING_NOBODY = (16, 17, 18, 19, 20, 21, 22, 23, 28)
+
+
+@pytest.mark.parametrize("number", [number for number in range(1, 32) if number not in ENDING_NOBODY])
+def test_a_shell_tells_every_signal_that_ends_a_program_as_128_and_its_number(number):
     error = fault_of_exit(128 + number, None, "Error: 401 Unauthorized")
     assert (error.kind, "was ended by " in error.message) == (AgentError.UNFINISHED, True)
+
+
+@pytest.mark.parametrize("number", ENDING_NOBODY)
+def test_a_code_that_only_a_harmless_signal_would_give_is_an_exit_code(number):
+    """Gemini CLI ends with 145 for HTTP 401, which is 128 and the number of SIGCHLD."""
+    assert fault_of_exit(128 + number, None, "Error: 401 Unauthorized").kind == AgentError.AUTH
 
 
 def test_a_signal_is_named_whether_the_shell_or_the_kernel_tells_it():

@@ -44,6 +44,15 @@ def test_a_missing_program_fails_with_the_fix(scene, doctor):
     assert "no-such-agent" in check["detail"] and "agent.command" in check["fix"]
 
 
+def test_a_command_with_a_name_too_long_for_any_file_fails_with_the_fix(scene, doctor):
+    name = "./" + 300 * "a"
+    text = scene.workflow.read_text().replace("kind: command", f"kind: command\n  command: {name}")
+    scene.workflow.write_text(text)
+    check = verdicts(doctor("--json"))["agent (command)"]
+    assert (check["verdict"], "File name too long" in check["detail"]) == ("FAIL", True)
+    assert "agent.command" in check["fix"]
+
+
 def test_a_script_that_is_not_executable_fails_with_the_fix(scene, doctor):
     (scene.directory / "agent.sh").chmod(0o644)
     check = verdicts(doctor("--json"))["agent (command)"]

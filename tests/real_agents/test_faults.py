@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 from tests import npm
@@ -31,6 +33,23 @@ def test_a_refused_key_holds_dispatch_and_spends_nothing(scene):
     assert (loaded.parked, loaded.spent["1"]) == ([], Spent())
     assert scene.project.state("1") == "To Do"
     assert not any(request["authorised"] for request in scene.model.steps())
+    scene.nobody_left()
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (404, "The model no-such-model does not exist.", "agent_config"),
+        (400, "Your credit balance is too low to access the API.", "agent_auth"),
+    ],
+)
+def test_an_unknown_model_or_an_account_without_credit_holds_dispatch_and_spends_nothing(
+    scene, status, message, kind
+):
+    scene.issue([{"http": status, "message": message}])
+    assert scene.run() == 3, scene.project.output()
+    assert (ended(scene).error_kind, ended(scene).turns) == (kind, 0), ended(scene).error
+    assert scene.project.loaded().spent["1"] == Spent()
     scene.nobody_left()
 
 

@@ -2,10 +2,10 @@
 
 | kind                 | again?              | meant                                                              |
 |----------------------|---------------------|--------------------------------------------------------------------|
-| agent_not_found      | when mended         | the program is not there (exit code 127)                           |
+| agent_not_found      | when mended         | the program is not there (exit code 127), or not in its package    |
 | agent_not_executable | when mended         | it cannot be run (exit code 126)                                   |
-| agent_auth           | when mended         | key or login missing, refused or without the right                 |
-| agent_config         | when mended         | an option, a model or a mode that the agent does not take          |
+| agent_auth           | when mended         | key or login missing or refused; no credit; a disabled account     |
+| agent_config         | when mended         | an option, a model or a mode that is not taken; HTTP 404           |
 | permission_denied    | no                  | the agent was not allowed to use a tool that it wanted             |
 | model_refused        | no                  | the model declined to answer                                       |
 | rate_limited         | at the reset        | rate or usage limit; no attempt is spent                           |
@@ -28,8 +28,9 @@ from .resets import reset_time
 
 _DETAIL = 600
 
-# How a shell tells that its program was ended by a signal: 128 and its number, without the real-time signals.
-_SHELL_SIGNALS = range(129, 160)
+# How a shell tells that its program was ended by a signal: 128 and its number, without the real-time signals and
+# without those that end nobody (16 to 23 and 28), where exit codes of Gemini CLI lie: an HTTP status modulo 256.
+_SHELL_SIGNALS = frozenset(range(129, 160)) - {*range(144, 152), 156}
 
 # How much of standard error can be an error report.
 _LAST_WORDS = 8_000
@@ -128,7 +129,7 @@ def _kind(code: int | None, text: str) -> str:
         return AgentError.AUTH
     if code == 429 or (code in (None, 400, 503) and _LIMIT.search(text)):
         return AgentError.RATE_LIMITED
-    if code == 404 or (code in (None, 400) and _NO_MODEL.search(text)):
+    if code == 404 or (code in (None, 400, 500) and _NO_MODEL.search(text)):
         return AgentError.CONFIG
     if (code is not None and code >= 500) or (code in (None, 408) and _OVERLOAD.search(text)):
         return AgentError.PROVIDER
