@@ -5,6 +5,9 @@ Agents name issues as they like, so the one that was meant is looked up: in what
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import anyio
 
 from ..core.events import ActedOn, ToolCalled
@@ -13,12 +16,13 @@ from ..core.redact import Redactor
 from ..core.world import World
 from ..errors import TrackerError
 from ..tools import envelope
-from ..tools.definitions import TRANSITION
+from ..tools.definitions import TRACKER_API, TRANSITION
 from ..trackers.port import Tracker
 from .toollog import CALLS_OF_ONE_RUN, ToolCall
 
 # Of one run. An agent that moves issues about all day must not drown what else happened to them.
-ACTS_OF_ONE_RUN = 100
+ACTS_ON_ONE_ISSUE = 100
+ISSUES_OF_ONE_RUN = 100
 QUESTIONS_OF_ONE_RUN = 20
 LOOKUP_DEADLINE = 5.0
 
@@ -36,25 +40,76 @@ _REFUSED = frozenset(
 
 
 class Deeds:
-    """Those of one run, whose issue is `actor`."""
+    """Those of one run, whose issue is `actor`; `brokered` where it acts on issues through us alone.
 
-    def __init__(self, actor: IssueRef, run_id: str, world: World, tracker: Tracker, redactor: Redactor) -> None:
+    There the bounds are those of what it may do, so that whatever it did is told.
+    """
+
+    def __init__(
+        self,
+        actor: IssueRef,
+        run_id: str,
+        world: World,
+        tracker: Tracker,
+        redactor: Redactor,
+        *,
+        brokered: bool = False,
+    ) -> None:
         self._actor = actor
         self._run_id = run_id
         self._world = world
         self._tracker = tracker
         self._redact = redactor.text
         self._found = {actor.id: actor, actor.identifier: actor}
-        self._calls = self._acts = self._questions = 0
+        self._brokered = brokered
+        self._admitted = self._calls = self._questions = 0
+        self._acts: Counter[str] = Counter()
+
+    def refusal(self, arguments: object) -> dict[str, Any] | None:
+        """Before a brokered call is made: the answer to one that is too many for a run, else None."""
+        if self._admitted >= CALLS_OF_ONE_RUN:
+            return envelope.failure(envelope.API_ERROR, f"There were {CALLS_OF_ONE_RUN} calls in this run already.")
+        asked = arguments if isinstance(arguments, dict) else {}
+        name = asked.get("issue_id")
+        if asked.get("operation") == TRANSITION and isinstance(name, str) and name:
+            known = self._known(name)
+            if not self._has_room_for(known.id if known else name):
+                return envelope.failure(
+                    envelope.API_ERROR,
+                    f"Too many moves in one run: it may move {ISSUES_OF_ONE_RUN} issues beside its own, "
+                    f"and each of them {ACTS_ON_ONE_ISSUE} times.",
+                )
+        self._admitted += 1
+        return None
+
+    def _has_room_for(self, issue_id: str) -> bool:
+        """Whether one more act on this issue is within the bounds; then it counts."""
+        if issue_id == self._actor.id:
+            return True
+        if self._acts[issue_id] >= ACTS_ON_ONE_ISSUE:
+            return False
+        if issue_id not in self._acts and len(self._acts) >= ISSUES_OF_ONE_RUN:
+            return False
+        self._acts[issue_id] += 1
+        return True
 
     async def events(
         self, call: ToolCall, at: float, *, witnessed: bool = False, in_haste: bool = False
     ) -> list[ToolCalled | ActedOn]:
-        """The call as it is remembered; nothing beyond the bound of a run. In haste nobody is waited for."""
-        self._calls += 1
-        if self._calls > CALLS_OF_ONE_RUN:
+        """The call as it is remembered; of what others say, nothing beyond the bound of a run.
+
+        `witnessed` is one that we have made, after `refusal` let it pass. In haste nobody is waited for.
+        """
+        self._calls += not witnessed
+        if self._calls > CALLS_OF_ONE_RUN and not witnessed:
             return []
-        moves = call.operation == TRANSITION and bool(call.target) and call.error not in _REFUSED
+        moves = (
+            call.tool == TRACKER_API.name
+            and call.operation == TRANSITION
+            and bool(call.target)
+            and call.error not in _REFUSED
+            and (witnessed or not self._brokered)
+        )
         target = await self._moved(call.target, in_haste) if moves else self._known(call.target)
         target = target or IssueRef(call.target, "")
         called = ToolCalled(
@@ -64,15 +119,14 @@ class Deeds:
             tool=call.known_tool,
             result=call.result,
             ms=call.ms,
-            operation=call.operation,
+            operation=self._redact(call.operation),
             target=self._redact(target.identifier or target.id),
             state=self._redact(call.state),
             error=call.error,
             witnessed=witnessed,
         )
-        if not moves or target.id == self._actor.id or self._acts == ACTS_OF_ONE_RUN:
+        if not moves or target.id == self._actor.id or not (witnessed or self._has_room_for(target.id)):
             return [called]
-        self._acts += 1
         acted = ActedOn(
             at=at,
             issue_id=target.id,

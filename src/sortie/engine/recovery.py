@@ -9,18 +9,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+from anyio import to_thread
 from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.exits import Outcome, stopped
 from ..core.model import Issue, IssueRef, Usage
-from ..errors import TrackerError
+from ..errors import TrackerError, WorkspaceError
 from ..hosts.listening import REASON_LINES
 from ..process.identity import Identity
 from ..process.sweep import end_orphans
+from ..protocol.session_files import remove_credentials
 from ..protocol.status import read_status
 from ..store import reading
 from ..store.load import ClaimRow, EffectRow, Loaded
+from ..tools.broker_server import remove_socket
+from ..workspace.place import open_existing
 from .deeds import Deeds
 from .effects import TRACKER_DEADLINE, Effect, deliver, show_progress
 from .ending import Ending
@@ -72,9 +76,10 @@ async def _end_orphans(services: Services, loaded: Loaded) -> None:
 async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow], limit: anyio.Semaphore) -> None:
     async with limit:
         await _clear_up(services, claim)
+        in_its_place = await _take_back_credentials(services, claim)
         running = services.ledger.world.running[claim.issue_id]
         issue = await _issue(services, claim)
-        outcome = _outcome(services, claim, await _is_in_its_place(services, claim))
+        outcome = _outcome(services, claim, in_its_place)
         if not claim.ending and outcome.status == "succeeded":
             issue = await _shown_in_progress(services, claim, issue)
         ending = Ending(services, services.workflow, services.tracker, running, issue)
@@ -112,24 +117,34 @@ async def _shown_in_progress(services: Services, claim: ClaimRow, issue: Issue) 
 async def _clear_up(services: Services, claim: ClaimRow) -> None:
     """What the tool servers of the run left: calls that were not counted yet, and the socket of its broker."""
     config = services.workflow.config
-    db_path = config.db_path
-    log = ToolLog(tool_log_path(db_path, claim.run_id), brokered=config.tools.credentials == "broker")
+    db_path, brokered = config.db_path, config.tools.credentials == "broker"
+    log = ToolLog(tool_log_path(db_path, claim.run_id), brokered=brokered)
     known = await _log_of(services, claim.run_id)
     counted = sum(isinstance(event, ev.ToolCalled) and not event.witnessed for event in known)
     actor = IssueRef(claim.issue_id, claim.identifier)
-    deeds = Deeds(actor, claim.run_id, services.ledger.world, services.tracker, services.redactor)
+    world, redactor = services.ledger.world, services.redactor
+    deeds = Deeds(actor, claim.run_id, world, services.tracker, redactor, brokered=brokered)
     for call in log.news()[counted:]:
         services.ledger.post(*await deeds.events(call, services.clock.now()))
     log.remove()
-    broker_socket_path(db_path, claim.run_id).unlink(missing_ok=True)
+    remove_socket(broker_socket_path(db_path, claim.run_id))
 
 
-async def _is_in_its_place(services: Services, claim: ClaimRow) -> bool:
-    """Whether the workspace's path still leads to the directory in which the run was."""
+async def _take_back_credentials(services: Services, claim: ClaimRow) -> bool:
+    """Those of the session, out of its workspace; False where that path leads to another directory or to none."""
     made = [event for event in await _log_of(services, claim.run_id) if isinstance(event, ev.WorkspaceMade)]
+    return bool(made) and await to_thread.run_sync(_remove_credentials, Path(claim.workspace), made[-1].inode)
+
+
+def _remove_credentials(path: Path, inode: int) -> bool:
     try:
-        return bool(made) and made[-1].inode in (0, Path(claim.workspace).lstat().st_ino)
-    except OSError:
+        with open_existing(path) as workspace:
+            workspace.verify()
+            if inode not in (0, workspace.inode):
+                return False
+            remove_credentials(workspace.fd)
+            return True
+    except WorkspaceError:
         return False
 
 

@@ -71,7 +71,9 @@ class ActiveRun:
         brokered = self._workflow.config.tools.credentials == "broker"
         self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id), brokered=brokered)
         actor = IssueRef(claim.issue_id, claim.identifier)
-        self._deeds = Deeds(actor, claim.run_id, services.ledger.world, self._tracker, services.redactor)
+        world, redactor = services.ledger.world, services.redactor
+        self._deeds = Deeds(actor, claim.run_id, world, self._tracker, redactor, brokered=brokered)
+        self._overdid = False
         self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id))
 
     @property
@@ -227,6 +229,11 @@ class ActiveRun:
     async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
         if tool != TRACKER_API.name:
             return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} needs no broker.")
+        if refused := self._deeds.refusal(arguments):
+            if not self._overdid:
+                self._overdid = True
+                self.note("warning", "the agent calls its tools too often; such calls are refused from here on")
+            return refused
         config, started = self._workflow.config, self.now()
         reach = Reach(config.tools.transitions, self.claim.issue_id)
         answer = _CANCELLED

@@ -14,12 +14,13 @@ from msgspec import Struct
 
 from ..hosts.toolkit import tool_names
 from ..protocol.safefiles import open_directory, open_regular
-from ..tools.definitions import OPERATIONS, TRACKER_API
+from ..tools.definitions import TRACKER_API
 from ..tools.generations import is_error
 from ..tools.record import LONGEST_WORD, UNKNOWN, particulars
 
 BYTES_AT_ONCE = 1024 * 1024
 CALLS_OF_ONE_RUN = 100_000
+BYTES_OF_ONE_RUN = 64 * BYTES_AT_ONCE
 LONGEST_NAME = 64
 
 
@@ -62,18 +63,28 @@ class ToolLog:
 
     def news(self) -> list[ToolCall]:
         """The calls recorded since the last time; what is no record of a call is passed over."""
+        calls: list[ToolCall] = []
         try:
             with open_directory(self.path.parent) as folder, open_regular(folder, self.path.name) as file:
-                raw = os.pread(file, BYTES_AT_ONCE, self._offset)
+                while self._counted + len(calls) < CALLS_OF_ONE_RUN and (portion := self._portion(file)):
+                    lines = portion[: portion.rfind(b"\n") + 1].splitlines()
+                    calls += [call for line in lines if (call := _call(line)) and self._believes(call)]
         except OSError:
-            return []  # no call was made yet, or the file is none of ours
-        whole = raw[: raw.rfind(b"\n") + 1]
-        # The last line may be half written; one that ends nowhere in sight is none of ours.
-        self._offset += len(raw) if len(raw) == BYTES_AT_ONCE and not whole else len(whole)
-        calls = [call for line in whole.splitlines() if (call := _call(line)) and self._believes(call)]
+            pass  # no call was made yet, or the file is none of ours
         calls = calls[: CALLS_OF_ONE_RUN - self._counted]
         self._counted += len(calls)
         return calls
+
+    def _portion(self, file: int) -> bytes:
+        """What comes next; nothing at the end, and nothing beyond what is read of one run."""
+        if self._offset >= BYTES_OF_ONE_RUN:
+            return b""
+        raw = os.pread(file, BYTES_AT_ONCE, self._offset)
+        whole = raw[: raw.rfind(b"\n") + 1]
+        # The last line may be half written; one that ends nowhere in sight is none of ours.
+        portion = raw if len(raw) == BYTES_AT_ONCE and not whole else whole
+        self._offset += len(portion)
+        return portion
 
     def _believes(self, call: ToolCall) -> bool:
         return not (self._brokered and call.tool == TRACKER_API.name)
@@ -90,12 +101,13 @@ def _call(line: bytes) -> ToolCall | None:
         call = msgspec.json.decode(line, type=ToolCall)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    words = (call.target, call.state, call.error)
+    words = (call.operation, call.target, call.state, call.error)
     sound = (
         0 <= call.ms < 1e9
         and call.tool.isprintable()
         and 0 < len(call.tool) <= LONGEST_NAME
-        and call.operation in ("", *OPERATIONS)
+        # Only this tool acts on issues.
+        and (call.tool == TRACKER_API.name or not any(words))
         and all(len(word) <= LONGEST_WORD and word.isprintable() for word in words)
     )
     return call if sound else None

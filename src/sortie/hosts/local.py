@@ -110,7 +110,7 @@ class LocalRun:
         self._delete_old_status(workspace)
         await self._hook("before_run", workspace)
         workspace.verify()
-        self._toolkit = Toolkit(self._order, workspace, self._environ)
+        self._toolkit = Toolkit(self._order, workspace)
         mcp_config = await self._offer_tools(background)
         session = await self._order.agent.open(self._session_order(workspace, mcp_config), self._listening)
         try:
@@ -152,10 +152,15 @@ class LocalRun:
         return compose_first_prompt(rendered, self._advertisement) if turn == 1 else rendered
 
     async def _offer_tools(self, background: TaskGroup) -> Path | None:
-        """The path of the configuration; None where the workspace refuses it: the run goes on without tools."""
+        """The path of the configuration; None where the disk refuses it: the run goes on without tools."""
         assert self._toolkit
         try:
-            path = self._toolkit.offer(await self._toolkit.start_broker(background, self._link.call_tool))
+            broker = await self._toolkit.start_broker(background, self._link.call_tool)
+        except (SortieError, OSError) as error:
+            self._link.note("warning", "the agent has no tools: its socket cannot be made", str(error))
+            return None
+        try:
+            path = self._toolkit.offer(broker)
             self._advertisement = await to_thread.run_sync(self._toolkit.advertisement)
         except OSError as error:
             self._link.note("warning", "the agent has no tools: its workspace cannot be written", str(error))

@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -39,11 +38,10 @@ _RESOLVED = ("kind", "endpoint", "api_key", "project", "query_filter", "handoff_
 class Toolkit:
     """The files of one run, and the broker where the workflow asks for one."""
 
-    def __init__(self, order: RunOrder, workspace: Workspace, environ: Mapping[str, str]) -> None:
+    def __init__(self, order: RunOrder, workspace: Workspace) -> None:
         self._order = order
         self._config = order.workflow.config
         self._workspace = workspace
-        self._environ = environ
         self._started = datetime.now(UTC)
         self._offered = False
 
@@ -113,10 +111,9 @@ class Toolkit:
         return {**self._credentials(), **environment}
 
     def _credentials(self) -> dict[str, str]:
-        ours = {name: value for name, value in self._environ.items() if name.startswith("SORTIE_")}
         resolved = {f"SORTIE_TRACKER_{key.upper()}": getattr(self._config.tracker, key) for key in _RESOLVED}
         resolved["SORTIE_WORKSPACE_ROOT"] = str(self._config.workspace.root)
-        return {**ours, **{name: value for name, value in resolved.items() if value}}
+        return {**self._config.overrides, **{name: value for name, value in resolved.items() if value}}
 
 
 @cache

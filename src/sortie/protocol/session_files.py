@@ -83,15 +83,29 @@ def write_state(directory: int, state: Mapping[str, Any]) -> None:
 def is_session_file(path: tuple[str, ...]) -> bool:
     """Whether this path, from the root of a workspace, is a file of a session, or what a crash left of one."""
     *above, name = path
+    return (*above, _whole_name(name)) in _OURS
+
+
+def _whole_name(name: str) -> str:
     half = _HALF_WRITTEN.fullmatch(name)
-    return (*above, half[1] if half else name) in _OURS
+    return half[1] if half else name
 
 
 def remove_credentials(workspace: int) -> None:
-    """At the end of a session, as far as possible: the next one writes its own."""
+    """At the end of a session, as far as possible: the next one writes its own. Half-written ones go too."""
     for *above, name in CREDENTIALS:
         try:
             with open_directory(workspace, *above) as directory:
-                os.unlink(name, dir_fd=directory)
+                with os.scandir(directory) as entries:
+                    found = [entry.name for entry in entries if _whole_name(entry.name) == name]
+                for each in found:
+                    _remove(directory, each)
         except OSError:
             pass  # it was never written, or the agent put something else in its place
+
+
+def _remove(directory: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except OSError:
+        pass  # an agent put something else in its place

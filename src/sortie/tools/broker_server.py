@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import os
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,6 +22,8 @@ from anyio.abc import SocketListener, SocketStream, TaskStatus
 from ..errors import SortieError
 from . import envelope
 from .broker import REQUEST_LIMIT, short_path
+
+log = logging.getLogger(__name__)
 
 Handler = Callable[[str, object], Awaitable[dict[str, Any]]]
 
@@ -64,13 +67,15 @@ class Broker:
                 answer = await self._answer_to(stream)
                 if answer is not None:
                     with anyio.move_on_after(_ANSWER_SECONDS):
-                        await stream.send(_encode(answer))
+                        await stream.send(answer)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the sidecar is gone, and with it whoever wanted the answer
+        except Exception:  # the edge of a connection: a defect here must not take the run along
+            log.exception("a connection of the broker failed")
         finally:
             slots.release()
 
-    async def _answer_to(self, stream: SocketStream) -> dict[str, Any] | None:
+    async def _answer_to(self, stream: SocketStream) -> bytes | None:
         """None where nobody waits for an answer any more."""
         line: bytes | None = None
         with anyio.move_on_after(_REQUEST_SECONDS):
@@ -78,8 +83,8 @@ class Broker:
         if line is None:
             return None
         if len(line) > REQUEST_LIMIT:
-            return envelope.failure(envelope.INVALID_INPUT, "The call is larger than 1 MiB.")
-        answer: dict[str, Any] | None = None
+            return _encode(envelope.failure(envelope.INVALID_INPUT, "The call is larger than 1 MiB."))
+        answer: bytes | None = None
         async with anyio.create_task_group() as group:
 
             async def hang_up() -> None:
@@ -87,9 +92,16 @@ class Broker:
                 group.cancel_scope.cancel()
 
             group.start_soon(hang_up)
-            answer = await self._answer(line)
+            answer = await self._encoded_answer(line)
             group.cancel_scope.cancel()
         return answer
+
+    async def _encoded_answer(self, line: bytes) -> bytes:
+        answer = await self._answer(line)
+        try:
+            return _encode(answer)
+        except (TypeError, ValueError, RecursionError) as error:  # a tracker of somebody else's put it in
+            return _encode(envelope.unexpected(error))
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         try:
@@ -143,7 +155,14 @@ async def _listening(path: Path) -> AsyncIterator[SocketListener]:
         async with listener:
             yield listener
     finally:
+        remove_socket(path)
+
+
+def remove_socket(path: Path) -> None:
+    try:
         path.unlink(missing_ok=True)
+    except OSError:
+        pass  # an agent put something else in its place; that must cost neither its run nor the next start
 
 
 def _check_private(folder: Path) -> None:

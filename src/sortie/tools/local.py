@@ -58,7 +58,12 @@ def call(workflow: str, issue_id: str, arguments: object, cancellation: Cancella
 @lru_cache(maxsize=1)
 def _load(workflow: str) -> Config:
     kinds = {"tracker": registry.kinds(), "agent": plugin_kinds("sortie.agents", {})}
-    return load(Path(workflow), environ=os.environ, kinds=kinds, inspect=_findings, trial=False).config
+    try:
+        path = Path(workflow).absolute()
+    except OSError as error:
+        fix = "Start it in a directory that exists, or with the absolute path of the workflow."
+        raise ConfigurationError(f"The working directory is gone, so {workflow} leads nowhere.", fix=fix) from error
+    return load(path, environ=os.environ, kinds=kinds, inspect=_findings, trial=False).config
 
 
 def _findings(config: Config) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from .definitions import OPERATIONS, TRACKER_API, TRANSITION
+from .definitions import TRACKER_API, TRANSITION
 from .wire import say
 
 # Names are the client's to choose; a counter must not grow by each of them.
@@ -30,7 +30,7 @@ def particulars(tool: str, arguments: object, answer: object) -> dict[str, str]:
     error = answer.get("error") if isinstance(answer, dict) else None
     operation = asked.get("operation")
     found = {
-        "operation": operation if operation in OPERATIONS else None,
+        "operation": operation,
         "target": asked.get("issue_id"),
         "state": asked.get("target_state") if operation == TRANSITION else None,
         "error": error.get("kind") if isinstance(error, dict) else None,

@@ -44,8 +44,10 @@ class Toolbox:
         wanted = None if self._listed is None else {name.strip() for name in self._listed.split(",")}
         for definition, make in makers:
             run = make() if wanted is None or definition.name in wanted else None
-            if run is not None:
-                yield Entry(definition if definition != TRACKER_API else tracker_api(self._transitions()), run)
+            if run is not None and definition == TRACKER_API:
+                yield Entry(tracker_api(self._transitions()), run)
+            elif run is not None:
+                yield Entry(definition, _without_arguments(definition.name, run))
 
     def _transitions(self) -> str:
         """For the description alone: whoever performs a call looks into the workflow."""
@@ -102,6 +104,13 @@ class Toolbox:
         self.problems += problems
         for tool in tools:
             yield Entry(definition_of(tool), _teamwork(tool, self._environ))
+
+
+def _without_arguments(name: str, run: Run) -> Run:
+    def run_or_refuse(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
+        return {"error": f"{name} takes no arguments"} if arguments else run(arguments, cancellation)
+
+    return run_or_refuse
 
 
 def _brokered(socket: str, token: str) -> Run:

@@ -102,7 +102,10 @@ class TokenRates(Struct, frozen=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """`options` holds the blocks named after tracker and agent kinds; `lines` is for `line_of`."""
+    """`options` holds the blocks named after tracker and agent kinds; `lines` is for `line_of`.
+
+    `overrides` are the variables that this was read with, wherever they were set.
+    """
 
     path: Path
     base: Path
@@ -119,6 +122,7 @@ class Config(Struct, frozen=True, kw_only=True):
     token_rates: dict[str, TokenRates]
     options: dict[str, dict[str, Any]]
     secrets: tuple[str, ...]
+    overrides: dict[str, str]
     lines: dict[str, int]
 
     def line_of(self, key: str) -> int:

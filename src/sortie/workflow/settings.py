@@ -19,7 +19,7 @@ from .config import (
     TrackerConfig,
     WorkspaceConfig,
 )
-from .environment import Variables, at_home, secrets_of
+from .environment import OURS, PREFIX, Variables, at_home, secrets_of
 from .problems import Problems
 from .reading import Kinds, Reading
 from .tree import Tree
@@ -59,6 +59,9 @@ def _config(path: Path, reading: Reading, variables: Variables, lines: dict[str,
         token_rates={kind: TokenRates(**rates) for kind, rates in values["token_rates"].items()},
         options=reading.options,
         secrets=secrets_of(variables.values, agent.env, reading.options, tracker.api_key),
+        overrides={
+            name: value for name, value in variables.values.items() if name.startswith(PREFIX) and name not in OURS
+        },
         lines=lines,
     )
 
