@@ -40,10 +40,19 @@ def tracker(tmp_path):
 
 @pytest.fixture
 def done(tracker):
+    return deeds_of_a_run(tracker)
+
+
+@pytest.fixture
+def brokered(tracker):
+    return deeds_of_a_run(tracker, brokered=True)
+
+
+def deeds_of_a_run(tracker, **options):
     world = World(policy=Policy(active_states=("To Do",)))
     view = ev.View(id="2", identifier="T-2", title="t", state="To Do")
     world.apply(ev.IssueSeen(at=0.0, issue_id="2", view=view))
-    return Deeds(IssueRef("1", "T-1"), "r1", world, tracker, Redactor([SECRET]))
+    return Deeds(IssueRef("1", "T-1"), "r1", world, tracker, Redactor([SECRET]), **options)
 
 
 def move(target: str, **changes) -> ToolCall:
@@ -103,8 +112,58 @@ async def test_an_agent_cannot_fill_other_logs_or_wear_out_the_tracker(done, tra
     """EXT-14: acts, questions and calls of one run are bounded."""
     found = [event for n in range(300) for event in await done.events(move(f"x{n}"), 5.0)]
     acts = [event for event in found if isinstance(event, ev.ActedOn)]
-    assert (len(found) - len(acts), len(acts)) == (300, deeds.ACTS_OF_ONE_RUN)
-    assert tracker.asked == deeds.QUESTIONS_OF_ONE_RUN
+    assert (len(found) - len(acts), len(acts)) == (300, deeds.ISSUES_OF_ONE_RUN)
+    assert tracker.asked == 1, "names that nobody knows are asked for once"
     call = ToolCall("sortie_status", "success", 1.0)
     more = [event for _ in range(CALLS_OF_ONE_RUN) for event in await done.events(call, 5.0)]
     assert len(more) == CALLS_OF_ONE_RUN - 300
+
+
+async def test_acts_on_one_issue_leave_room_for_those_on_another(done):
+    """EXT-14: the first act on an issue is told, however often another was moved before."""
+    for _ in range(deeds.ACTS_ON_ONE_ISSUE):
+        assert len(await done.events(move("3"), 5.0)) == 2
+    assert len(await done.events(move("3"), 5.0)) == 1
+    assert len(await done.events(move("2"), 5.0)) == 2
+
+
+async def test_of_a_brokered_run_only_what_was_witnessed_is_an_act(brokered):
+    """EXT-14: whatever the record of calls says."""
+    assert len(await brokered.events(move("2"), 5.0)) == 1
+    assert len(await brokered.events(move("2"), 5.0, witnessed=True)) == 2
+
+
+async def test_no_tool_but_that_of_the_tracker_acts_on_an_issue(done):
+    (called,) = await done.events(move("2", tool="sortie_status"), 5.0)
+    assert called.tool == "sortie_status"
+
+
+def ordered(target: str) -> dict[str, str]:
+    return {"operation": "transition_issue", "issue_id": target, "target_state": "Done"}
+
+
+async def test_a_brokered_call_too_many_is_refused_and_none_before_it_goes_untold(brokered):
+    """EXT-14: the bound is one of what is done, whatever else was written into the record of calls."""
+    for _ in range(CALLS_OF_ONE_RUN):
+        assert brokered.refusal({"operation": "search_issues"}) is None
+        await brokered.events(ToolCall("sortie_status", "success", 1.0), 5.0)
+    assert len(await brokered.events(move("2"), 5.0, witnessed=True)) == 2
+    refused = brokered.refusal({"operation": "search_issues"})
+    assert refused["error"]["kind"] == "tracker_api_error"
+
+
+def test_a_brokered_run_moves_so_many_issues_and_its_own_always(brokered):
+    """EXT-14"""
+    for number in range(deeds.ISSUES_OF_ONE_RUN):
+        assert brokered.refusal(ordered(f"x{number}")) is None
+    assert brokered.refusal(ordered("2"))["error"]["kind"] == "tracker_api_error"
+    assert brokered.refusal(ordered("x0")) is None
+    assert [brokered.refusal(ordered(name)) for name in ("1", "T-1")] == [None, None]
+    assert [brokered.refusal(odd) for odd in (None, [], {"operation": "transition_issue", "issue_id": 7})] == [
+        None
+    ] * 3
+
+
+async def test_no_secret_is_told_as_an_operation(done):
+    (called,) = await done.events(ToolCall("tracker_api", "error", 1.0, operation=SECRET), 5.0)
+    assert called.operation == "[redacted]"

@@ -52,6 +52,17 @@ def test_what_a_call_acted_on_is_read_back_whatever_the_agent_asked(log):
     assert call.target == "2?" * (LONGEST_WORD // 2)
 
 
+def test_an_operation_that_there_is_not_is_told_by_its_name(log):
+    """EXT-14: cut and spelled like every other word of an agent."""
+    record = Record(str(log.path), "r1")
+    for operation in ("drop_database", "a\n" * LONGEST_WORD):
+        about = particulars("tracker_api", {"operation": operation}, {"error": {"kind": "unsupported_operation"}})
+        record.add("tracker_api", ok=False, started=0.0, about=about)
+    first, second = log.news()
+    assert (first.operation, first.error) == ("drop_database", "unsupported_operation")
+    assert second.operation == "a?" * (LONGEST_WORD // 2)
+
+
 def test_of_a_brokered_run_the_calls_of_the_tracker_are_not_believed(tmp_path):
     """EXT-14: the orchestrator makes them itself, and knows."""
     log = ToolLog(tmp_path / "r1.tools", brokered=True)
@@ -105,13 +116,18 @@ def test_any_bytes_in_any_portions_are_harmless_and_whole_lines_count(tmp_path_f
         {"ms": -1},
         {"ms": 1e12},
         {"ms": "soon"},
-        {"operation": "drop_database"},
+        {"operation": "a\nb"},
+        {"operation": "x" * (LONGEST_WORD + 1)},
         {"operation": 7},
         {"target": "x" * (LONGEST_WORD + 1)},
         {"target": "a\nb"},
         {"target": ["1"]},
         {"state": "\x1b[31m"},
         {"error": "x" * (LONGEST_WORD + 1)},
+        {"tool": "sortie_status", "operation": "transition_issue"},
+        {"tool": "made_up", "target": "2"},
+        {"tool": "sortie_status", "state": "Done"},
+        {"tool": "workspace_history", "error": "tracker_not_found"},
     ],
 )
 def test_a_record_that_makes_no_sense_is_passed_over(log, changes):
@@ -140,6 +156,21 @@ def test_a_line_that_never_ends_is_given_up_in_portions(log):
     assert [log.news() for _ in range(3)] == [[]] * 3
     append(log, b"\n" + line())
     assert log.news() == [CALL]
+
+
+def test_one_look_reads_all_that_is_new(log):
+    """EXT-14: the last look is at the end of the run, and nothing may be left for another."""
+    number = 3 * BYTES_AT_ONCE // len(line())
+    append(log, line() * number)
+    assert len(log.news()) == number
+    assert log.news() == []
+
+
+def test_what_is_read_of_one_run_is_bounded(log):
+    append(log, b"x\n")
+    os.truncate(log.path, toollog.BYTES_OF_ONE_RUN + BYTES_AT_ONCE)
+    append(log, b"\n" + line())
+    assert [*log.news(), *log.news()] == []
 
 
 def test_the_calls_of_one_run_are_bounded(log):

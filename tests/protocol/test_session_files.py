@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortie.protocol import session_files as files
+from sortie.protocol.safefiles import open_directory
 
 ENTRY = files.server_entry(["/opt/sortie"], Path("/p/WORKFLOW.md"), {"SORTIE_ISSUE_ID": "1"})
 
@@ -138,3 +139,17 @@ def test_a_directory_in_the_place_of_a_file_is_an_error_and_leaves_no_litter(tmp
     with pytest.raises(OSError, match="directory"):
         write_all(workspace)
     assert sorted(path.name for path in (tmp_path / ".sortie").iterdir()) == [".gitignore", "mcp.json"]
+
+
+def test_credentials_go_half_written_ones_too_and_nothing_else_does(tmp_path):
+    """EXT-01: what an agent put in the place of one stops the removal of no other."""
+    folder = tmp_path / ".sortie"
+    folder.mkdir()
+    half = f".mcp.json.{'0a' * 8}.tmp"
+    (folder / "mcp.json").mkdir()
+    for name in (half, "opencode.json", "state.json", f".state.json.{'0a' * 8}.tmp", ".mcp.json.tmp"):
+        (folder / name).touch()
+    with open_directory(tmp_path) as workspace:
+        files.remove_credentials(workspace)
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"mcp.json", "state.json", f".state.json.{'0a' * 8}.tmp", ".mcp.json.tmp"}

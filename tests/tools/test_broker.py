@@ -129,6 +129,29 @@ async def test_a_socket_that_a_dead_orchestrator_left_is_replaced(path):
         assert (await ask(path))["success"]
 
 
+@pytest.mark.parametrize("what", ["socket", "folder"])
+async def test_what_an_agent_puts_in_the_place_of_the_socket_is_no_error(path, what):
+    """EXT-01: the broker ends as if nothing were."""
+    async with serving(path, echo):
+        path.unlink()
+        if what == "socket":
+            path.mkdir()
+        else:
+            path.parent.rmdir()
+            path.parent.touch()
+
+
+async def test_an_answer_that_is_no_json_is_an_internal_error_and_ends_nothing(path):
+    """EXT-07: a tracker of somebody else's may put anything into an issue."""
+
+    async def odd(tool: str, arguments: object) -> dict[str, Any]:
+        return {"success": True, "data": object() if arguments else None}
+
+    async with serving(path, odd):
+        assert (await ask(path, "odd"))["error"]["kind"] == "internal_error"
+        assert (await ask(path))["success"]
+
+
 async def test_a_path_longer_than_a_socket_name_works(tmp_path):
     path = tmp_path / ("a" * 100) / ("b" * 100) / "run.sock"
     async with serving(path, echo):

@@ -299,3 +299,34 @@ def test_starting_and_listing_loads_little(project):
 def test_without_a_history_the_database_is_not_loaded_either(project):
     loaded, _ = modules_after(project, [PING], SORTIE_TOOLS="tracker_api,sortie_status")
     assert "sqlite3" not in loaded
+
+
+@pytest.mark.parametrize("tool", ["sortie_status", "workspace_history"])
+def test_arguments_that_a_schema_does_not_have_are_refused(sidecar, tool):
+    """EXT-05: what `tools/list` says is what holds."""
+    assert sidecar.call(tool, {"verbose": True}) == {"error": f"{tool} takes no arguments"}
+    assert "error" not in sidecar.call(tool, {})
+
+
+def test_a_working_directory_that_is_gone_is_told_in_a_sentence(project, tmp_path):
+    """EXT-04: the tools that need no workflow are there."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    program = [sys.executable, "-m", "sortie.tools", "--workflow", "WORKFLOW.md"]
+    shell = 'rmdir "$PWD"; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", shell, "sh", *program],
+        cwd=gone,
+        env=project.environment(SORTIE_TOOLS=None),
+        input=json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert done.returncode == 0
+    assert "tracker_api is left out: The working directory is gone, so WORKFLOW.md leads nowhere." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [tool["name"] for tool in json.loads(done.stdout)["result"]["tools"]][:2] == [
+        "sortie_status",
+        "workspace_history",
+    ]
