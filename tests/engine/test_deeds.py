@@ -159,9 +159,8 @@ def test_a_brokered_run_moves_so_many_issues_and_its_own_always(brokered):
     assert brokered.refusal(ordered("2"))["error"]["kind"] == "tracker_api_error"
     assert brokered.refusal(ordered("x0")) is None
     assert [brokered.refusal(ordered(name)) for name in ("1", "T-1")] == [None, None]
-    assert [brokered.refusal(odd) for odd in (None, [], {"operation": "transition_issue", "issue_id": 7})] == [
-        None
-    ] * 3
+    odd: list[object] = [None, [], {"operation": "transition_issue", "issue_id": 7}]
+    assert [brokered.refusal(each) for each in odd] == [None] * 3
 
 
 async def test_no_secret_is_told_as_an_operation(done):
