@@ -79,7 +79,7 @@ def test_every_call_is_counted_with_what_it_acted_on_and_nothing_else_of_its_con
     assert lines == [
         {**ours, **good, "operation": "fetch_issue", "target": "abc123"},
         {**ours, **bad, "operation": "fetch_issue", "target": cut, "error": "tracker_not_found"},
-        {**ours, **bad, "error": "invalid_input"},
+        {**ours, **bad, "operation": "no such thing", "error": "invalid_input"},
         {**ours, **good, "operation": "transition_issue", "target": "def456", "state": "done"},
         {**ours, **good, "tool": "workspace_history"},
     ]

@@ -157,7 +157,7 @@ def test_a_field_that_is_wrong_is_named(project, change):
 def test_the_sidecar_reads_the_file_at_each_call(sidecar, project):
     assert sidecar.call("sortie_status")["turn_number"] == 3
     with_state(project, turn_number=4)
-    assert sidecar.call("sortie_status", {"dummy": "arguments do no harm"})["turn_number"] == 4
+    assert sidecar.call("sortie_status", {})["turn_number"] == 4
     project.state.unlink()
     result = sidecar.ask("tools/call", {"name": "sortie_status"})["result"]
     assert result["isError"] is True

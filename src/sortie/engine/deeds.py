@@ -17,6 +17,7 @@ from ..core.world import World
 from ..errors import TrackerError
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API, TRANSITION
+from ..tools.record import LONGEST_WORD
 from ..trackers.port import Tracker
 from .toollog import CALLS_OF_ONE_RUN, ToolCall
 
@@ -73,7 +74,7 @@ class Deeds:
         name = asked.get("issue_id")
         if asked.get("operation") == TRANSITION and isinstance(name, str) and name:
             known = self._known(name)
-            if not self._has_room_for(known.id if known else name):
+            if not self._has_room_for(known.id if known else name[:LONGEST_WORD]):
                 return envelope.failure(
                     envelope.API_ERROR,
                     f"Too many moves in one run: it may move {ISSUES_OF_ONE_RUN} issues beside its own, "
