@@ -6,6 +6,7 @@ settled: by its verdict where one was reached, by the agent's signal where its t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -33,6 +34,8 @@ from .services import Services
 from .toollog import ToolLog
 
 SETTLED_AT_ONCE = 16
+
+Log = Sequence[ev.AnyEvent]
 
 
 async def recover(services: Services, loaded: Loaded) -> None:
@@ -75,8 +78,9 @@ async def _end_orphans(services: Services, loaded: Loaded) -> None:
 
 async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow], limit: anyio.Semaphore) -> None:
     async with limit:
-        await _clear_up(services, claim)
-        in_its_place = await _take_back_credentials(services, claim)
+        log = await _log_of(services, claim.run_id)
+        await _clear_up(services, claim, log)
+        in_its_place = await _take_back_credentials(claim, log)
         running = services.ledger.world.running[claim.issue_id]
         issue = await _issue(services, claim)
         outcome = _outcome(services, claim, in_its_place)
@@ -85,11 +89,11 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
         ending = Ending(services, services.workflow, services.tracker, running, issue)
         if claim.ending:
             pending = [_effect(row) for row in effects]
-            await ending.resume(claim.ending, pending, handed_before=await _handed_over(services, claim.run_id))
+            await ending.resume(claim.ending, pending, handed_before=_handed_over(log))
             return
         for row in effects:
             await deliver(_effect(row), services.tracker, services.ledger, services.clock.now, again=True)
-        await ending.finish(outcome, await _usage(services, claim.run_id))
+        await ending.finish(outcome, _usage(log))
 
 
 async def _shown_in_progress(services: Services, claim: ClaimRow, issue: Issue) -> Issue:
@@ -114,25 +118,24 @@ async def _shown_in_progress(services: Services, claim: ClaimRow, issue: Issue) 
     return issue
 
 
-async def _clear_up(services: Services, claim: ClaimRow) -> None:
+async def _clear_up(services: Services, claim: ClaimRow, log: Log) -> None:
     """What the tool servers of the run left: calls that were not counted yet, and the socket of its broker."""
     config = services.workflow.config
     db_path, brokered = config.db_path, config.tools.credentials == "broker"
-    log = ToolLog(tool_log_path(db_path, claim.run_id), brokered=brokered)
-    known = await _log_of(services, claim.run_id)
-    counted = sum(isinstance(event, ev.ToolCalled) and not event.witnessed for event in known)
+    calls = ToolLog(tool_log_path(db_path, claim.run_id), brokered=brokered)
+    counted = sum(isinstance(event, ev.ToolCalled) and not event.witnessed for event in log)
     actor = IssueRef(claim.issue_id, claim.identifier)
     world, redactor = services.ledger.world, services.redactor
     deeds = Deeds(actor, claim.run_id, world, services.tracker, redactor, brokered=brokered)
-    for call in log.news()[counted:]:
+    for call in calls.news()[counted:]:
         services.ledger.post(*await deeds.events(call, services.clock.now()))
-    log.remove()
+    calls.remove()
     remove_socket(broker_socket_path(db_path, claim.run_id))
 
 
-async def _take_back_credentials(services: Services, claim: ClaimRow) -> bool:
+async def _take_back_credentials(claim: ClaimRow, log: Log) -> bool:
     """Those of the session, out of its workspace; False where that path leads to another directory or to none."""
-    made = [event for event in await _log_of(services, claim.run_id) if isinstance(event, ev.WorkspaceMade)]
+    made = [event for event in log if isinstance(event, ev.WorkspaceMade)]
     return bool(made) and await to_thread.run_sync(_remove_credentials, Path(claim.workspace), made[-1].inode)
 
 
@@ -171,23 +174,24 @@ def _outcome(services: Services, claim: ClaimRow, in_its_place: bool) -> Outcome
     return stopped(reached, "crash", "the orchestrator died during this run")
 
 
-async def _usage(services: Services, run_id: str) -> Usage:
+def _usage(log: Log) -> Usage:
     """What the run had been charged for before the crash."""
     total = Usage()
-    for event in await _log_of(services, run_id):
+    for event in log:
         if isinstance(event, ev.Charged):
             total = total.plus(event.usage)
     return total
 
 
-async def _handed_over(services: Services, run_id: str) -> bool:
+def _handed_over(log: Log) -> bool:
     """Whether the hand-off had been made before the crash."""
-    done = [event for event in await _log_of(services, run_id) if isinstance(event, ev.EffectDone)]
-    state = services.ledger.world.policy.handoff_state
-    return any(event.verb == "transition" and event.ok and event.detail == state for event in done)
+    planned = {event.effect_id: event.argument for event in log if isinstance(event, ev.EffectPlanned)}
+    done = [event for event in log if isinstance(event, ev.EffectDone) and event.verb == "transition"]
+    return any(event.ok and event.detail == planned.get(event.effect_id) for event in done)
 
 
-async def _log_of(services: Services, run_id: str) -> list[ev.AnyEvent]:
+async def _log_of(services: Services, run_id: str) -> Log:
+    """All that is on record of a run."""
     logged = await services.ledger.store.read(lambda db: reading.events(db, run_id=run_id, limit=1_000_000))
     return [entry.event for entry in logged]
 
