@@ -20,13 +20,13 @@ from .words import clean
 
 
 def show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int:
-    async def look() -> tuple[list[act.Action], list[Remark]]:
+    async def look() -> tuple[list[act.Action], list[Remark], tuple[str, ...]]:
         return await preview(workflow, environ=os.environ, env_file=env_file)
 
     load_checked(workflow, env_file)
-    actions, remarks = anyio.run(look)
-    for remark in remarks:
-        click.echo(clean(f"warning: {remark}. {remark.fix}"), err=True)
+    actions, remarks, problems = anyio.run(look)
+    for sentence in (*problems, *(f"{remark}. {remark.fix}" for remark in remarks)):
+        click.echo(clean(f"warning: {sentence}"), err=True)
     if as_json:
         print_json([{**msgspec.to_builtins(action), "text": ": ".join(_words(action))} for action in actions])
     elif actions:

@@ -21,11 +21,11 @@ from ..workflow.config import Config
 from .words import clean
 
 if TYPE_CHECKING:
-    from ..workflow.load import Workflow
+    from ..workflow.load import Examination, Workflow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FILE = click.Path(dir_okay=False, path_type=Path)
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 PLACE = click.Path(path_type=Path)
 DEFAULT = "WORKFLOW.md"
 BY_POSITION = "sortie.workflow"
@@ -114,6 +114,11 @@ def _require(workflow: Path) -> None:
 
 
 def load_config(workflow: Path) -> Config:
+    """What is known of its settings, also where it is broken."""
+    return examine_config(workflow).config
+
+
+def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke after the service started must not stop them."""
     from ..engine.reload import examine_workflow
 
@@ -122,9 +127,9 @@ def load_config(workflow: Path) -> Config:
     config = _as_served(found.config)
     if found.workflow is None:
         if not config.db_path.exists():
-            return load_checked(workflow).config  # raises with every problem
+            load_checked(workflow)  # raises with every problem
         complain(f"{workflow} is broken (`sortie validate` says how); this is {config.db_path}.")
-    return config
+    return replace(found, config=config)
 
 
 def _as_served(config: Config) -> Config:

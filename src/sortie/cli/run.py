@@ -14,6 +14,7 @@ from .words import clean, runnable
 
 if TYPE_CHECKING:
     from ..engine.glance import Summary
+    from ..store.load import Loaded
     from .tally import Tally
 
 NAMED_AT_THE_END = 10
@@ -45,8 +46,8 @@ def run_command(
     On a terminal you see a live view, otherwise log lines on standard error. The first Ctrl-C (or SIGTERM) ends
     the agents and keeps what is needed to resume them; a second one ends at once.
 
-    With --until-idle the exit code is 0 where everything was done, 3 where issues were left parked, failed or out
-    of budget, and 1 where it was stopped before that.
+    With --until-idle the exit code is 0 where everything was done, 3 where issues were left parked, failed, blocked
+    by others or out of budget, and 1 where it was stopped before that.
     """
     if dry_run:
         from .dry_run import show_preview
@@ -84,7 +85,7 @@ def _serve(
     summary = serve_aloud(
         build,
         loaded.config,
-        {view.id: view.identifier for view in before.issues.values()} if before else {},
+        _names(before) if before else {},
         log_format=log_format,
         log_level=log_level,
         until_idle=until_idle,
@@ -95,6 +96,12 @@ def _serve(
     if summary.drained:
         click.echo(runnable(_farewell(tally)))
     return code
+
+
+def _names(before: Loaded) -> dict[str, str]:
+    """By issue id: those that are active, and those of which only the workspace is left."""
+    left = {row.issue_id: row.identifier for row in before.workspaces}
+    return left | {view.id: view.identifier for view in before.issues.values()}
 
 
 def _code(summary: Summary, *, until_idle: bool) -> int:

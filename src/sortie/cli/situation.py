@@ -34,7 +34,7 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
         if parked.issue_id == issue_id:
             free = f"`sortie unpark {parked.identifier}` frees it"
             return Situation(
-                "parked", f"It is parked since {stamp(parked.since)} because: {parked.reason}; {free}."
+                "parked", f"It is parked since {stamp(parked.since)} because: {parked.reason.rstrip('.')}; {free}."
             )
     idle = "" if served else " The service is not running; `sortie run` starts it."
     for retry in loaded.retries:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
 
 from ..core.budget import Spent, day_of
 from ..core.decide import dispatch_order
-from ..core.events import View
 from ..core.narrate import RULES
 from ..core.policy import Limits
 from ..core.redact import Redactor
@@ -21,12 +20,17 @@ from ..store.lock import holder_of
 from ..store.reading import Totals, tool_calls, totals
 from ..workflow.config import Config
 from .exits import DONE
-from .place import complain, json_option, load_config, looking_at, workflow_argument
+from .place import complain, examine_config, json_option, looking_at, workflow_argument
 from .printing import Columns, print_json, print_sentence, print_table
 from .words import duration, short, stamp
 
+if TYPE_CHECKING:
+    from ..workflow.load import Examination
+
 TITLE_WIDTH = 40
-READY_SHOWN = 10
+IDLE_SHOWN = 10
+# With these rules an issue starts as soon as it is its turn; every other one needs something to happen first.
+ONLY_ITS_TURN = ("", "no-slot", "no-state-slot")
 SENTENCES = ("title", "error", "reason", "because")
 # What a narrow terminal does without, the first of them first.
 SPARE = ("attempt", "turn", "since", "until", "title", "why", "kind")
@@ -36,18 +40,20 @@ SPARE = ("attempt", "turn", "since", "until", "title", "why", "kind")
 @workflow_argument
 @json_option
 def status_command(workflow: Path, as_json: bool) -> int:
-    """Show what runs, what waits and until when, what is parked and why, what is ready, and what was spent.
+    """Show what runs, what waits and until when, what is parked and why, what is ready, what is held back
+    and by what, and what was spent.
 
     Works while the service runs, and after it died.
     """
-    config = load_config(workflow)
+    found = examine_config(workflow)
+    config = found.config
     now = time.time()
     service = holder_of(config.db_path)
     with looking_at(config) as db:
         loaded, spent, calls = look(db, day_of(now)), totals(db), tool_calls(db)
     for sentence in loaded.unreadable:
         complain(sentence)
-    report = {**_report(config, service, loaded, spent, now), "tool_calls": calls}
+    report = {**_report(config, service, loaded, spent, now), **_rules(found, loaded), "tool_calls": calls}
     if as_json:
         print_json(report)
     else:
@@ -111,26 +117,42 @@ def _report(
             for pause in loaded.pauses
             if pause.error_kind != "rate_limited" or pause.until > now
         ],
-        "ready": [
-            {**named(view.id, view.identifier), "rule": rule, "detail": hide(detail)}
-            for view, rule, detail in _ready(config, loaded)
-        ],
-        "budget": {
-            "day": loaded.day,
-            "today": asdict(loaded.day_spent),
-            "per_day": asdict(config.budget.per_day),
-            "per_issue": asdict(config.budget.per_issue),
-        },
         "totals": all_runs,
     }
 
 
-def _ready(config: Config, loaded: Loaded) -> Iterator[tuple[View, str, str]]:
-    """What could run and does not, the next one first; with the rule that holds it back, if one does."""
+def _rules(found: Examination, loaded: Loaded) -> dict[str, Any]:
+    """What follows from the workflow. Nobody knows it while that is broken: defaults would make it up."""
+    broken = found.workflow is None
+    budget = found.config.budget
+    idle = [] if broken else list(_idle(found.config, loaded))
+    return {
+        "workflow_broken": broken,
+        "ready": [item for item in idle if item["rule"] in ONLY_ITS_TURN],
+        "held_back": [item for item in idle if item["rule"] not in ONLY_ITS_TURN],
+        "budget": {
+            "day": loaded.day,
+            "today": asdict(loaded.day_spent),
+            "per_day": None if broken else asdict(budget.per_day),
+            "per_issue": None if broken else asdict(budget.per_issue),
+        },
+    }
+
+
+def _idle(config: Config, loaded: Loaded) -> Iterator[dict[str, Any]]:
+    """What is active and neither runs, waits nor is parked, the next one first; with the rule that applies to it."""
+    hide, policy = Redactor(config.secrets).text, config.policy()
     held = {row.issue_id for rows in (loaded.claims, loaded.retries, loaded.parked) for row in rows}
     for view in sorted(loaded.issues.values(), key=lambda view: dispatch_order(view, None)):
-        if view.id not in held and config.policy().is_active(view.state):
-            yield view, *loaded.skips.get(view.id, ("", ""))
+        if view.id not in held and policy.is_active(view.state):
+            rule, detail = loaded.skips.get(view.id, ("", ""))
+            yield {
+                "issue_id": view.id,
+                "identifier": view.identifier,
+                "title": hide(view.title),
+                "rule": rule,
+                "detail": hide(detail),
+            }
 
 
 def _print_report(report: dict[str, Any]) -> None:
@@ -140,9 +162,14 @@ def _print_report(report: dict[str, Any]) -> None:
     _section("running", report["running"], attempt="attempt", turn="turn", since="started_at")
     _section("waiting", report["retrying"], attempt="attempt", why="kind", until="due_at", error="error")
     _section("parked", report["parked"], kind="kind", since="since", reason="reason")
-    ready = [{**item, "why": _held_back(item["rule"], item["detail"])} for item in report["ready"]]
-    _section("ready", ready, most=READY_SHOWN, because="why")
+    for title, part in (("ready", "ready"), ("held back", "held_back")):
+        items = [{**item, "why": _held_back(item["rule"], item["detail"])} for item in report[part]]
+        _section(title, items, most=IDLE_SHOWN, because="why")
     click.echo()
+    if report["workflow_broken"]:
+        print_sentence(
+            "The workflow is broken: what is ready and what the limits are is not known; `sortie validate` says why."
+        )
     print_sentence(_today(report["budget"]))
     print_sentence(_all_time(report["totals"]))
     if report["tool_calls"]:
@@ -193,7 +220,11 @@ def _held_back(rule: str, detail: str) -> str:
 
 
 def _today(budget: dict[str, Any]) -> str:
-    spent, limits = Spent(**budget["today"]), Limits(**budget["per_day"])
+    spent = Spent(**budget["today"])
+    if budget["per_day"] is None:
+        used = f"{spent.sessions} sessions, {spent.turns} turns, {spent.tokens:,} tokens, ${spent.usd:.2f}"
+        return f"today ({budget['day']}, UTC): {used}"
+    limits = Limits(**budget["per_day"])
     parts = [
         f"{spent.sessions} of {_bound(limits.sessions)} sessions",
         f"{spent.turns} of {_bound(limits.turns)} turns",

@@ -50,10 +50,11 @@ class Summary(Struct, frozen=True, kw_only=True):
     waiting: tuple[Waiting, ...]
     out_of_budget: tuple[View, ...]
     held: tuple[View, ...]
+    blocked: tuple[View, ...] = ()
 
     @property
     def clean(self) -> bool:
-        return not (self.parked or self.waiting or self.out_of_budget or self.held)
+        return not (self.parked or self.waiting or self.out_of_budget or self.held or self.blocked)
 
 
 def glance(services: Services, runs: Sequence[ActiveRun]) -> Glance:
@@ -98,4 +99,5 @@ def summarise(world: World, *, drained: bool) -> Summary:
         waiting=tuple(world.waiting.values()),
         out_of_budget=skipped("day-budget"),
         held=skipped("agent-held"),
+        blocked=skipped("blocked-by"),
     )

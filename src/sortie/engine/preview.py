@@ -23,10 +23,10 @@ from .remarks import Remark
 
 async def preview(
     path: Path, *, environ: Mapping[str, str], env_file: Path | None = None
-) -> tuple[list[Action], list[Remark]]:
+) -> tuple[list[Action], list[Remark], tuple[str, ...]]:
     """One decision on the tracker's present state and, where a store exists, on what it remembers.
 
-    Beside it, what keeps issues from being worked on.
+    Beside it, what keeps issues from being worked on, and a sentence for each record that cannot be used.
     """
     config = load_workflow(path, environ, env_file).config
     now = Clock().now()
@@ -42,4 +42,4 @@ async def preview(
     for event in (*found.events, *missing_agent(adapters.build_agent(config), config, environ, now)):
         world.apply(event)
     world.skips.clear()  # every reason is wanted, not only those that changed
-    return decide(world, Tick(now=now, candidates_known=True)), found.remarks
+    return decide(world, Tick(now=now, candidates_known=True)), found.remarks, found.problems

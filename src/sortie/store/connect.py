@@ -46,7 +46,7 @@ def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -
         connection = _connect_complete(path, "ro&immutable=1")
         log = path.resolve().with_name(path.resolve().name + "-wal")
         if log.exists() and log.stat().st_size:
-            warn(f"The last changes are missing: they are in {log}, and cannot be read on a read-only file system.")
+            warn(f"The last changes are missing: they are in {log}, and cannot be read where nothing can be written.")
     if schema_version(connection, path) < len(MIGRATIONS):
         connection = _brought_up_to_date(connection, path)
     connection.execute("PRAGMA query_only = ON")
@@ -157,7 +157,7 @@ def _require_regular(database: Path) -> None:
 def _needs_to_write(error: StoreError, path: Path) -> bool:
     code = getattr(error.__cause__, "sqlite_errorcode", sqlite3.SQLITE_OK)
     return (
-        code & 0xFF == sqlite3.SQLITE_CANTOPEN
+        code & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
         and os.access(path, os.R_OK)
         and not os.access(path.resolve().parent, os.W_OK)
     )

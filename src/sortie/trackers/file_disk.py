@@ -15,7 +15,7 @@ from ..errors import TrackerError
 DEADLINE = 30.0
 
 _FIXES = {
-    errno.ENOENT: "Create it with `sortie init`, or correct `file.path` in the workflow.",
+    errno.ENOENT: "Create it with `[]` in it, or correct `file.path` in the workflow.",
     errno.ENOSPC: "Free some space on its disk.",
     errno.EDQUOT: "Free some space in your quota.",
     errno.EACCES: "Allow this user to read and write it and its folder.",

@@ -12,6 +12,7 @@ from ..errors import HookError, SortieError
 from ..process.child import Child, Exit, start
 
 _TAIL_CHARACTERS = 2048
+_LAST_WORDS = 200
 _END_GRACE = 2.0
 
 
@@ -50,12 +51,12 @@ async def run_hook(
             await child.end(_END_GRACE)
     if exit is None:
         raise HookError(
-            f"Hook {name} did not end within {timeout:g} s.",
+            f"Hook {name} did not end within {timeout:g} s{tail.last_words}.",
             output=tail.text,
             fix="Make it quicker, or raise hooks.timeout_ms.",
         )
     if exit.code != 0:
-        raise HookError(f"Hook {name} failed: {_how(exit)}.", output=tail.text)
+        raise HookError(f"Hook {name} failed: {_how(exit)}{tail.last_words}.", output=tail.text)
 
 
 async def _listen(child: Child, hear: Callable[[str], None]) -> Exit:
@@ -77,6 +78,12 @@ class _Tail:
     @property
     def text(self) -> str:
         return self._text.lstrip("\n")
+
+    @property
+    def last_words(self) -> str:
+        """The last line, as the end of a sentence: what most programs say of the reason."""
+        last = self._text.rstrip().rpartition("\n")[2].strip()
+        return f": {last[-_LAST_WORDS:].rstrip('.')}" if last else ""
 
 
 def _how(exit: Exit) -> str:
