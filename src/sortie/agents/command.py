@@ -20,7 +20,7 @@ from ..protocol.session_files import SERVER
 from .faults import fault_of_exit, how_it_ended
 from .port import AgentSettings, Finding, Muttered, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
 from .program import answer_of, check_command, first_word, locate, missing_program, not_found
-from .script import fault_of_script
+from .script import fault_of_argument, fault_of_script, fault_of_text
 
 DEFAULT_COMMAND = "./agent.sh"
 
@@ -49,10 +49,13 @@ class CommandAgent:
         return missing_program(self._command, self._base, environment)
 
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
-        """Whether a shell finds the first word of the command, and whether that can start.
+        """Whether a shell understands the command and finds its first word, and whether that can start.
 
-        What comes after it is the agent's own business.
+        Where it is an interpreter, the same of its script.
+        What comes after is the agent's own business.
         """
+        if fault := await fault_of_text(self._command, self._base, environment):
+            return [fault]
         word = first_word(locate(self._command, self._base, self._base))
         if not word:
             return [Finding("WARN", "program", f"cannot tell which program `{self._command}` starts.")]
@@ -67,7 +70,8 @@ class CommandAgent:
         if not found:
             why = self.missing(environment) or not_found(word)
             return [Finding("FAIL", "program", why.message, why.fix)]
-        return [Finding("PASS", "program", found)]
+        fault = await fault_of_argument(self._command, word, self._base, environment)
+        return [fault or Finding("PASS", "program", found)]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> CommandSession:
         command = locate(self._command, self._base, order.workspace)

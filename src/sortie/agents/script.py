@@ -17,6 +17,14 @@ from .reading import brief
 _LARGEST = 1024 * 1024
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 _PYTHON = re.compile(r"python[\d.]*")
+# Interpreters; their options (letters) after which no script comes, and those that have a value of their own.
+_INTERPRETERS = (
+    (_PYTHON, "cm", ("-W", "-X")),
+    (re.compile("|".join(_SHELLS)), "cs", ("-o", "+o", "-O", "+O")),
+    (re.compile("node|perl|ruby"), "ep", ("-I", "-r", "--require", "--import")),
+)
+_WORKFLOW_DIR = "$SORTIE_WORKFLOW_DIR"
+_PLAIN = re.compile(r"[^~$`*?;&|<>()\[\]{}#]+")
 _PYTHON_CHECK = """\
 import sys
 try:
@@ -47,13 +55,65 @@ async def fault_of_script(script: Path, environment: Mapping[str, str]) -> Findi
     first, _, _ = content.partition(b"\n")
     words = _interpreter(first) if first.startswith(b"#!") else ["sh"]  # without one, a shell runs it
     if first.endswith(b"\r") or (_is_shell(words[-1]) and b"\r\n" in content):
-        fix = f"Run: sed -i 's/\\r$//' {shlex.quote(str(script))}"
-        return _failed(f"{script} has the line ends of Windows (CRLF), which its interpreter takes for text.", fix)
+        return _with_windows_lines(script)
     for word in words:
         if shutil.which(word, path=environment.get("PATH", os.defpath)) is None:
             fix = f"Install it, or correct the first line of {script}."
             return _failed(f"the interpreter of {script}, {word}, was not found.", fix)
     return await _fault_of_syntax(words[-1], script, environment)
+
+
+async def fault_of_text(command: str, base: Path, environment: Mapping[str, str]) -> Finding | None:
+    """A mistake in the command itself, which a shell finds without running it."""
+    answer = await answer_of(["sh", "-n", "-c", command], base, environment)
+    if answer is None or answer.code == 0:
+        return None
+    return _failed(f"`{command}` has a syntax error: {brief(answer.stderr)}.", "Correct agent.command.")
+
+
+async def fault_of_argument(
+    command: str, program: str, base: Path, environment: Mapping[str, str]
+) -> Finding | None:
+    """The same where an interpreter is handed the script, which then need not be executable.
+
+    It is looked for in the workspace, where the command runs: one beside the workflow file is not found.
+    """
+    word = _script_of(command, program)
+    if not word:
+        return None
+    script = Path(word.replace(_WORKFLOW_DIR, str(base)))
+    if not script.is_absolute():
+        if not (base / script).exists():
+            return None  # the workspace may have it
+        fix = f'In agent.command, name it by its place: "{_WORKFLOW_DIR}/{script}"'
+        return _failed(f"{word} lies beside the workflow, but the command runs in the workspace.", fix)
+    if not script.exists():
+        return _failed(f"{script} was not found.", "Correct agent.command.")
+    if not os.access(script, os.R_OK):
+        return _failed(f"{script} cannot be read.", f"Run: chmod +r {shlex.quote(str(script))}")
+    if _is_shell(program) and b"\r\n" in _beginning(script):
+        return _with_windows_lines(script)
+    return await _fault_of_syntax(program, script, environment) if script.is_file() else None
+
+
+def _script_of(command: str, program: str) -> str:
+    """What an interpreter is given to run: its first argument that is no option, if that is sure to be a file."""
+    name = Path(program).name
+    inline, valued = next((rest for names, *rest in _INTERPRETERS if names.fullmatch(name)), ("", None))
+    try:
+        words = iter(shlex.split(command))
+    except ValueError:
+        return ""
+    if valued is None or program not in words:  # which takes the words up to the program
+        return ""
+    for word in words:
+        if word in valued:
+            next(words, "")
+        elif not word.startswith(("-", "+")):
+            return word if _PLAIN.fullmatch(word.replace(_WORKFLOW_DIR, "")) else ""
+        elif word.startswith(("--eval", "--print")) or (word[:2] != "--" and set(word) & set(inline)):
+            return ""
+    return ""
 
 
 def _beginning(script: Path) -> bytes:
@@ -94,6 +154,11 @@ async def _fault_of_syntax(interpreter: str, script: Path, environment: Mapping[
     if answer is None or answer.code == 0:
         return None
     return _failed(f"{script} has a syntax error: {brief(answer.stderr)}.", "Correct it there.")
+
+
+def _with_windows_lines(script: Path) -> Finding:
+    fix = f"Run: sed -i 's/\\r$//' {shlex.quote(str(script))}"
+    return _failed(f"{script} has the line ends of Windows (CRLF), which its interpreter takes for text.", fix)
 
 
 def _failed(detail: str, fix: str) -> Finding:

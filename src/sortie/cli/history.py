@@ -9,7 +9,7 @@ import click
 from ..core.redact import Redactor
 from ..store.reading import HistoryRow, history
 from .exits import DONE
-from .place import json_option, load_config, looking_at, require_issue, workflow_option
+from .place import issue_or_workflow_argument, json_option, load_config, looking_at, require_issue, workflow_option
 from .printing import Columns, print_json, print_sentence, print_table
 from .words import amount, duration, seconds_of
 
@@ -19,7 +19,7 @@ SPARE = ("cost", "tokens", "attempt", "turns", "time", "ended", "run")
 
 
 @click.command("history")
-@click.argument("issue", required=False)
+@issue_or_workflow_argument
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many runs.")
 @workflow_option
 @json_option

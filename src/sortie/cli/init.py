@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -52,12 +54,13 @@ def init_command(directory: Path, tracker: str, agent: str | None, force: bool) 
     }
     if agent == "command":
         texts["agent.sh"] = _template("agent.sh")
-    _write(directory, texts, force=force)
-    hidden = _hide_from_git(directory / ".gitignore")
+    _refuse_to_lose(directory, [*texts], force=force)
+    ignored, told = _hidden_from_git(directory / ".gitignore")
+    _write(directory, {name: text.encode() for name, text in texts.items()} | ignored)
     for name in texts:
         click.echo(f"wrote {clean(str(directory / name))}")
-    if hidden:
-        click.echo(clean(hidden))
+    if told:
+        click.echo(clean(told))
     where = "" if directory == Path() else f" {shlex.quote(str(directory))}"
     click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where} --until-idle")
     return DONE
@@ -74,31 +77,47 @@ def _template(name: str) -> str:
     return files("sortie.cli").joinpath("templates", "init", name).read_text("utf-8")
 
 
-def _write(directory: Path, texts: dict[str, str], *, force: bool) -> None:
-    """All or nothing where files are in the way; a file is made anew, never written through. Nothing is said before
-    all is there: whoever reads may leave."""
-    in_the_way = [name for name in texts if (directory / name).exists()]
+def _refuse_to_lose(directory: Path, names: list[str], *, force: bool) -> None:
+    """Before anything is written: neither what is there already, nor what is no file, is replaced or opened."""
+    for path in (directory / name for name in (*names, ".gitignore")):
+        if os.path.lexists(path) and not path.is_file():
+            raise SortieError(f"{path} is no regular file.", fix="Move it away, or choose another directory.")
+    in_the_way = [name for name in names if os.path.lexists(directory / name)]
     if in_the_way and not force:
         raise SortieError(
             f"{directory} holds {', '.join(in_the_way)} already.", fix="Choose another directory, or add --force."
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        path = directory / name
-        path.unlink(missing_ok=True)
-        path.write_text(text, "utf-8")
-        path.chmod(0o755 if name.endswith(".sh") else 0o644)
 
 
-def _hide_from_git(path: Path) -> str:
-    """What to say of it. Lines of other people stay; a link stays as well, because git does not follow one."""
-    present = path.read_text("utf-8", "surrogateescape") if path.is_file() else ""
-    missing = [line for line in IGNORED if line not in present.splitlines()]
+def _hidden_from_git(path: Path) -> tuple[dict[str, bytes], str]:
+    """What to write there, and what to say of it. Lines of other people stay; a link stays too: git follows none."""
+    present = path.read_bytes() if path.exists() else b""
+    missing = [line for line in IGNORED if line.encode() not in present.splitlines()]
     if not missing:
-        return ""
+        return {}, ""
     if path.is_symlink():
-        return f"{path} is a link; if this is a git repository, ignore {' and '.join(missing)}"
-    new_line = "" if present.endswith("\n") or not present else "\n"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(new_line + "".join(f"{line}\n" for line in missing))
-    return f"{'added to' if present else 'wrote'} {path}"
+        return {}, f"{path} is a link; if this is a git repository, ignore {' and '.join(missing)}"
+    new_line = b"" if present.endswith(b"\n") or not present else b"\n"
+    text = present + new_line + "".join(f"{line}\n" for line in missing).encode()
+    return {path.name: text}, f"{'added to' if present else 'wrote'} {path}"
+
+
+def _write(directory: Path, contents: dict[str, bytes]) -> None:
+    """All or nothing: the names are given when everything is on disk. A file is made anew, never written through.
+    Nothing is said before all is there: whoever reads may leave."""
+    directory.mkdir(parents=True, exist_ok=True)
+    made: dict[Path, Path] = {}
+    try:
+        for name, content in contents.items():
+            path = directory / name
+            made[path] = new = directory / f".{name}.{os.getpid()}.new"
+            new.write_bytes(content)
+            if name == ".gitignore" and path.exists():
+                shutil.copymode(path, new)
+            else:
+                new.chmod(0o755 if name.endswith(".sh") else 0o644)
+        for path, new in made.items():
+            new.replace(path)
+    finally:
+        for new in made.values():
+            new.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ import structlog
 
 from ..core import events as ev
 from ..core.narrate import narrate
-from .words import clean, stamp
+from .words import clean, runnable, stamp
 
 LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 STOPPING = "stopping, once more to force"
@@ -68,6 +68,8 @@ class LogLines:
     def __init__(self, level: str, *, as_json: bool, names: dict[str, str], stream: IO[str] | None = None) -> None:
         self._names = dict(names)
         self._trouble = ""
+        self._level = LEVELS[level]
+        self._last_note = ""
         self._writer = LineWriter(stream or sys.stderr)
         self._log: Any = structlog.wrap_logger(
             self._writer,
@@ -85,9 +87,15 @@ class LogLines:
         """A listener of the service."""
         learn_name(self._names, event)
         sentence = narrate(event)
+        if isinstance(event, ev.Noted) and LEVELS[event.level] >= self._level:
+            self._last_note = sentence.text
         issue = self._names.get(event.issue_id, event.issue_id)
         about = {"issue": issue, "issue_id": event.issue_id, "run_id": event.run_id}
         self._say(event.at, sentence.level, ev.kind_of(event), sentence.text, {**_scalars(event), **about})
+
+    def has_said(self, sentence: str) -> bool:
+        """Whether the last note ended with it: then nobody needs it again."""
+        return self._last_note.endswith(sentence)
 
     def say(self, level: str, sentence: str) -> None:
         """Something that is not an event."""
@@ -125,4 +133,4 @@ def _as_text(logger: Any, method: str, facts: MutableMapping[str, Any]) -> str: 
     """`2026-11-15T22:10:11Z info  PROJ-1 started run …`."""
     level = "warn" if facts["level"] == "warning" else facts["level"]
     issue = f"{facts['issue']} " if "issue" in facts else ""
-    return clean(f"{facts['time']} {level:<5} {issue}{facts['message']}")
+    return clean(runnable(f"{facts['time']} {level:<5} {issue}{facts['message']}"))

@@ -110,8 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer = cli.main([word for word in given if word != "--debug"], prog_name="sortie", standalone_mode=False)
         return answer if isinstance(answer, int) else DONE
     except ReaderLeft as left:
-        # That is no error; and Python must not try to flush what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nowhere()  # that is no error
         return left.code
     except Exception as error:
         if debug:
@@ -147,9 +146,33 @@ def _explain(error: BaseException) -> int:
             return _tell(FAILED, str(error))
         case OSError(filename=str(path)):
             return _tell(FAILED, f"{path}: {error.strerror}.")
+        case OSError():
+            return _tell(FAILED, _where(error))
+        case UnicodeEncodeError():
+            return _tell(USAGE, "A name that was given is not UTF-8.")
         case _:
             what = f"{type(error).__name__}: {error}"
             return _tell(FAILED, f"Something unforeseen happened ({what}). Run it again with --debug to see where.")
+
+
+def _where(error: OSError) -> str:
+    """A failure that names no file: that of our output, or of the directory in which we stand."""
+    what = (error.strerror or str(error)).rstrip(".")
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _write_nowhere()
+        return f"The standard output cannot be written: {what}."
+    try:
+        os.getcwd()  # noqa: PTH109
+    except OSError:
+        return "The directory in which this was started does not exist any more. Change to another one."
+    return f"{what}."
+
+
+def _write_nowhere() -> None:
+    """Python must not try to flush what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _worth_telling(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

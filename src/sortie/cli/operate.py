@@ -37,7 +37,11 @@ THE_AGENT = ""
 def _several(command: Callable[..., Any]) -> Callable[..., Any]:
     """One issue, several of them, or all that a rule holds."""
     command = click.option(
-        "--reason", "kind", type=click.Choice(KINDS), help="All that are parked or wait for this reason."
+        "--reason",
+        "kind",
+        type=click.Choice(KINDS),
+        metavar="REASON",
+        help=f"All that are parked or wait for this reason: {', '.join(KINDS)}.",
     )(command)
     command = click.option("--all", "everything", is_flag=True, help="All to which it applies.")(command)
     return click.argument("issues", nargs=-1, metavar="[ISSUE]...")(command)

@@ -18,7 +18,7 @@ from ..store.faults import explain
 from ..store.lock import workflow_holder_of
 from ..store.reading import find_issue
 from ..workflow.config import Config
-from .words import clean
+from .words import clean, named_workflow, runnable
 
 if TYPE_CHECKING:
     from ..workflow.load import Examination, Workflow
@@ -56,6 +56,18 @@ def workflow_argument(command: Command) -> Command:
     return by_position(workflow_option(command))
 
 
+def issue_or_workflow_argument(command: Command) -> Command:
+    """An issue, where one may be left out; a workflow in its place is taken for one."""
+    return click.argument("issue", required=False, is_eager=True, callback=_issue_unless_workflow)(command)
+
+
+def _issue_unless_workflow(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None or not _stands_for_workflow(value, at_home=Path(DEFAULT).exists()):
+        return value
+    ctx.meta[BY_POSITION] = Path(value)
+    return None
+
+
 def _note(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
     ctx.meta[BY_POSITION] = value
 
@@ -64,7 +76,9 @@ def _choose(ctx: click.Context, _parameter: click.Parameter, value: Path | None)
     by_position: Path | None = ctx.meta.get(BY_POSITION)
     if value is not None and by_position is not None:
         raise click.UsageError(f"{by_position} and -w {value} both name the workflow; one of them is enough.")
-    chosen = workflow_at(value or by_position or Path(DEFAULT))
+    named = value or by_position
+    named_workflow.set(str(named or ""))
+    chosen = workflow_at(named or Path(DEFAULT))
     if value is None:
         _object_to_paths(ctx.params.values(), at_home=chosen.exists())
     return chosen
@@ -74,10 +88,12 @@ def _object_to_paths(given: Iterable[object], *, at_home: bool) -> None:
     """Where a workflow stands in the place of an issue. Beside a workflow, a name may be that of a workspace."""
     for value in given:
         for word in value if isinstance(value, tuple) else (value,):
-            if not (isinstance(word, str) and _is_workflow(word)):
-                continue
-            if not at_home or Path(word).is_file() or Path(word).name != word:
+            if isinstance(word, str) and _stands_for_workflow(word, at_home=at_home):
                 raise click.UsageError(f"{word} is no issue; name the workflow with `-w {word}`.")
+
+
+def _stands_for_workflow(word: str, *, at_home: bool) -> bool:
+    return _is_workflow(word) and (not at_home or Path(word).is_file() or Path(word).name != word)
 
 
 def _is_workflow(word: str) -> bool:
@@ -152,7 +168,7 @@ def looking_at(config: Config) -> Iterator[sqlite3.Connection]:
 
 
 def complain(sentence: str) -> None:
-    click.echo(f"sortie: {clean(sentence)}", err=True)
+    click.echo(f"sortie: {clean(runnable(sentence))}", err=True)
 
 
 def require_issue(db: sqlite3.Connection, text: str) -> str:

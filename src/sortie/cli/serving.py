@@ -13,7 +13,7 @@ from ..core.redact import Redactor
 from ..engine.glance import Glance, Summary
 from ..engine.orchestrator import Orchestrator
 from ..engine.service import serve
-from ..errors import StoreError
+from ..errors import SortieError, StoreError, TrackerError, WorkspaceError
 from ..store.connect import connect_readonly
 from ..store.load import Loaded, load
 from ..workflow.config import Config
@@ -52,9 +52,19 @@ def serve_aloud(
         voice.close()
         click.echo("Ended at once. The next `sortie run` resumes what was running.", err=True)
 
-    with closing(voice), _records_forwarded(voice.say):
-        voice.open()
-        return serve(orchestrator, until_idle=until_idle, on_drain=voice.stopping, before_exit=fall_silent)
+    def is_news(error: BaseException) -> bool:
+        if isinstance(error, BaseExceptionGroup):
+            return False  # its members are asked
+        return not (isinstance(voice, LogLines) and voice.has_said(str(error)))
+
+    try:
+        with closing(voice), _records_forwarded(voice.say):
+            voice.open()
+            return serve(orchestrator, until_idle=until_idle, on_drain=voice.stopping, before_exit=fall_silent)
+    except* (TrackerError, WorkspaceError) as trouble:
+        if trouble.subgroup(is_news):
+            raise
+        raise SortieError("Gave up after several tries; the reason is said above.") from trouble
 
 
 def remembered(config: Config) -> Loaded | None:

@@ -140,7 +140,7 @@ def _rules(found: Examination, loaded: Loaded) -> dict[str, Any]:
 
 
 def _idle(config: Config, loaded: Loaded) -> Iterator[dict[str, Any]]:
-    """What is active and neither runs, waits nor is parked, the next one first; with the rule that applies to it."""
+    """What is active and neither runs, waits nor is parked, the next one first; with the rule that applies."""
     hide, policy = Redactor(config.secrets).text, config.policy()
     held = {row.issue_id for rows in (loaded.claims, loaded.retries, loaded.parked) for row in rows}
     for view in sorted(loaded.issues.values(), key=lambda view: dispatch_order(view, None)):
@@ -168,7 +168,7 @@ def _print_report(report: dict[str, Any]) -> None:
     click.echo()
     if report["workflow_broken"]:
         print_sentence(
-            "The workflow is broken: what is ready and what the limits are is not known; `sortie validate` says why."
+            "The workflow is broken: nobody knows what is ready, nor the limits; `sortie validate` says how."
         )
     print_sentence(_today(report["budget"]))
     print_sentence(_all_time(report["totals"]))

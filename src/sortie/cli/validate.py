@@ -18,7 +18,7 @@ from ..workflow.problems import Problem
 from .exits import DONE, USAGE
 from .place import env_file_option, json_option, workflow_argument
 from .printing import print_json
-from .words import clean
+from .words import clean, runnable
 
 
 @click.command("validate")
@@ -41,7 +41,7 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
         print_json({"valid": not errors, "errors": _plain(errors), "warnings": _plain(warnings)})
     else:
         for problem in problems:
-            click.echo(clean(f"{problem.severity}: {problem}"))
+            click.echo(clean(runnable(f"{problem.severity}: {problem}")))
         click.echo(clean(f"{workflow} {_verdict(len(errors), len(warnings))}."))
     return USAGE if errors else DONE
 
@@ -63,10 +63,12 @@ async def _in_local_files(config: Config) -> list[Problem]:
         said = [str(error)]
     finally:
         await tracker.aclose()
-    return [
-        Problem(file=place, line=0, key="", message=text.removeprefix(f"{place}: "), severity="warning")
-        for text in said
-    ]
+    return [Problem(file=place, line=0, key="", message=_without(place, text), severity="warning") for text in said]
+
+
+def _without(place: str, text: str) -> str:
+    """The file is named before the sentence: not in it too."""
+    return text.removeprefix(f"{place}: ").replace(f"The issue file {place} ", "The issue file ", 1)
 
 
 def _plain(problems: list[Problem]) -> list[dict[str, str | int]]:

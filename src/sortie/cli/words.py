@@ -7,10 +7,15 @@ import shlex
 import shutil
 import sys
 import unicodedata
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# As it was named on the command line; empty where it was not.
+named_workflow: ContextVar[str] = ContextVar("named_workflow", default="")
+_ADVICE = re.compile(r"`(sortie ([a-z][a-z-]*)[^`\n]*)`")
+_WITHOUT_WORKFLOW = ("init", "demo", "mcp-server")
 _LINE_ENDS = re.compile(r"[\n\r\v\f\u0085\u2028\u2029]+")
 
 
@@ -63,8 +68,17 @@ def _typed(path: Path) -> str:
 
 
 def runnable(text: str) -> str:
-    """The same advice, with our commands as they work here."""
-    return text.replace("`sortie ", f"`{program()} ") if "`sortie " in text else text
+    """The same advice, with our commands as they work here, on the workflow that was named."""
+    if "`sortie " not in text:
+        return text
+    return _ADVICE.sub(_on_the_workflow, text).replace("`sortie ", f"`{program()} ")
+
+
+def _on_the_workflow(advice: re.Match[str]) -> str:
+    place, (words, verb) = named_workflow.get(), advice.group(1, 2)
+    if not place or verb in _WITHOUT_WORKFLOW or " --help" in words or " -w " in words:
+        return advice[0]
+    return f"`{words} -w {shlex.quote(place)}`"
 
 
 def duration(seconds: float) -> str:

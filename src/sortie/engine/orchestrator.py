@@ -53,7 +53,8 @@ ORPHANS_NAMED = 5
 class Orchestrator:
     """Drains a tracker with agents. `run` may be called once; `drain` ends it from outside.
 
-    `environ` is what settings and agents are taken from, our own environment if left out. Each of `listeners` is
+    `workflow` is the file, or the directory of a WORKFLOW.md. `environ` is what settings and agents are taken from,
+    our own environment if left out. Each of `listeners` is
     called with every event; `on_trouble` with a sentence while the store cannot be written, and with "" after that.
     """
 
@@ -69,7 +70,8 @@ class Orchestrator:
         host: Host | None = None,
     ) -> None:
         self._environ = os.environ if environ is None else environ
-        self._keeper = WorkflowKeeper(Path(workflow), self._environ, env_file)
+        place = Path(workflow)
+        self._keeper = WorkflowKeeper(place / "WORKFLOW.md" if place.is_dir() else place, self._environ, env_file)
         self._listeners = list(listeners)
         self._on_trouble = on_trouble
         self._clock = clock or Clock()

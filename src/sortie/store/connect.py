@@ -46,7 +46,9 @@ def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -
         connection = _connect_complete(path, "ro&immutable=1")
         log = path.resolve().with_name(path.resolve().name + "-wal")
         if log.exists() and log.stat().st_size:
-            warn(f"The last changes are missing: they are in {log}, and cannot be read where nothing can be written.")
+            warn(
+                f"The last changes are missing: they are in {log}, and cannot be read where nothing can be written."
+            )
     if schema_version(connection, path) < len(MIGRATIONS):
         connection = _brought_up_to_date(connection, path)
     connection.execute("PRAGMA query_only = ON")

@@ -17,8 +17,9 @@ from .wire import Wire, say
 USAGE = """\
 Usage: sortie mcp-server --workflow PATH
 
-  Serves Sortie's tools to an agent, as an MCP server on standard input and output. Agents start it themselves, from
-  the .sortie/mcp.json in their workspace. PATH is the workflow or its directory.
+  Serves Sortie's tools to an agent, as an MCP server on standard input and
+  output. Agents start it themselves, from the .sortie/mcp.json in their
+  workspace. PATH is the workflow or its directory.
 """
 
 # After the end of the input: how long calls in flight may take, as long as somebody still reads.
