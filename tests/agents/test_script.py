@@ -117,3 +117,48 @@ async def test_a_file_that_may_not_be_run_is_no_agent(examine):
 async def test_anything_else_is_found_or_not(tmp_path, command):
     (found,) = await CommandAgent(command, tmp_path).examine(ENVIRONMENT)
     assert found.verdict == ("FAIL" if "no" in command else "PASS")
+
+
+GOOD, BAD = "print('ran')\n", "def f(:\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "says", "fix"),
+    [
+        ("python3 agent", GOOD, "agent lies beside the workflow", '"$SORTIE_WORKFLOW_DIR/agent"'),
+        ("exec python3 -u ./agent -x", GOOD, "./agent lies beside", '"$SORTIE_WORKFLOW_DIR/agent"'),
+        ("sh -e agent", "true\n", "lies beside", "SORTIE_WORKFLOW_DIR"),
+        ("bash -o pipefail agent", "true\n", "lies beside", "SORTIE_WORKFLOW_DIR"),
+        ('python3 "$SORTIE_WORKFLOW_DIR/agent"', BAD, "{agent} has a syntax error: line 1", "Correct it there"),
+        ('sh "$SORTIE_WORKFLOW_DIR/agent"', "if true; then\n", "{agent} has a syntax error", "Correct it there"),
+        ('sh "$SORTIE_WORKFLOW_DIR/agent"', "cd here\r\n", "(CRLF)", "sed -i"),
+        ('python3 "$SORTIE_WORKFLOW_DIR/other"', GOOD, "other was not found", "agent.command"),
+        ("python3 /no/such/agent.py", GOOD, "/no/such/agent.py was not found", "agent.command"),
+        ("if true; then ./agent", GOOD, "has a syntax error", "agent.command"),
+        ("./agent 'unfinished", GOOD, "has a syntax error", "agent.command"),
+    ],
+)
+async def test_an_interpreter_that_cannot_run_its_script_fails(examine, tmp_path, command, content, says, fix):
+    """The script is looked for where the command runs, and need not be executable."""
+    found = await examine(content, command, mode=0o644)
+    assert found.verdict == "FAIL"
+    assert says.format(agent=tmp_path / "agent") in found.detail
+    assert fix in found.fix
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'python3 "$SORTIE_WORKFLOW_DIR/agent" --fast',
+        "python3 -X dev -W ignore in-the-workspace.py",
+        "python3 -m agent",
+        "python3 -c 'import agent'",
+        "sh -c ./agent",
+        "sh -s agent",
+        'sh "$HOME/agent"',
+        "python3 - < agent",
+        "cat agent",
+    ],
+)
+async def test_an_interpreter_is_not_doubted_without_reason(examine, command):
+    assert (await examine(GOOD, command, mode=0o644)).verdict == "PASS"

@@ -177,3 +177,28 @@ def test_a_gitignore_elsewhere_is_not_written_through_a_link(tmp_path, capsys):
     assert said.code == 0
     assert (tmp_path / "shared").read_text() == "mine\n"
     assert "/workspaces/" in said.out
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("name", ["WORKFLOW.md", "issues.json", "agent.sh", ".gitignore"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path, capsys, make, name, force):
+    make(tmp_path / name)
+    said = ask(capsys, "init", str(tmp_path), "--agent", "command", *force)
+    assert (said.code, said.err.startswith(f"sortie: {tmp_path / name} is no regular file.")) == (1, True), said.err
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_only_what_was_meant_is_there_afterwards(tmp_path, capsys):
+    ignore = tmp_path / ".gitignore"
+    ignore.write_bytes(b"build/\r\n")
+    ignore.chmod(0o640)
+    assert ask(capsys, "init", str(tmp_path), "--agent", "command").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".gitignore",
+        "WORKFLOW.md",
+        "agent.sh",
+        "issues.json",
+    ]
+    assert ignore.read_bytes().startswith(b"build/\r\n/.sortie.*\n")
+    assert ignore.stat().st_mode & 0o777 == 0o640

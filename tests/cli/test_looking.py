@@ -51,9 +51,11 @@ def test_status_as_json(look):
         "retrying",
         "parked",
         "paused",
-        "ready",
-        "budget",
         "totals",
+        "workflow_broken",
+        "ready",
+        "held_back",
+        "budget",
         "tool_calls",
     ]
     assert status["service"] is None
@@ -102,10 +104,30 @@ def test_a_part_that_several_runs_share_is_refused(scene, say):
     assert "has 2 runs" in shared.err and all(run in shared.err for run in runs)
 
 
-def test_status_shows_what_is_ready_and_what_holds_it_back(look):
-    assert re.search(r"^ready \(1\)\n.*\nT-3 +Task 3 +it waits for other issues: T-1$", look("status").out, re.M)
-    (ready,) = look("status", "--json").json()["ready"]
-    assert (ready["identifier"], ready["rule"], ready["detail"]) == ("T-3", "blocked-by", "T-1")
+def test_what_cannot_start_is_held_back_and_not_ready(look):
+    shown = look("status").out
+    assert re.search(r"^held back \(1\)\n.*\nT-3 +Task 3 +it waits for other issues: T-1$", shown, re.M)
+    assert "ready (" not in shown
+    status = look("status", "--json").json()
+    (held,) = status["held_back"]
+    assert (held["identifier"], held["rule"], held["detail"]) == ("T-3", "blocked-by", "T-1")
+    assert status["ready"] == []
+
+
+def test_a_crowd_that_is_held_back_is_cut_and_does_not_hide_the_next_one(scene, say):
+    scene.issue(1, WAIT + REVIEW, priority=1)
+    for number in range(2, 14):
+        scene.issue(number, REVIEW, priority=number, blocked_by=["T-1"])
+    scene.issue(14, REVIEW, priority=14)
+    scene.workflow.write_text(WORKFLOW.replace("max_turns: 3", "max_concurrent_agents: 1"))
+    with scene.service():
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: say("status", "--json").json()["ready"])
+        shown = say("status").out
+    ready, _, held = shown.partition("ready (1)")[2].partition("held back (12)")
+    assert re.findall(r"^T-\d+", ready, re.M) == ["T-14"]
+    assert len(re.findall(r"^T-\d+", held, re.M)) == 10
+    assert "… and 2 more" in held
 
 
 def test_a_crowd_that_is_ready_is_counted_and_cut(scene, say):
@@ -260,6 +282,21 @@ def test_a_workflow_that_broke_later_does_not_hide_the_store(scene, say, broken)
     assert "no access" in shown.out
     assert "is broken" in shown.err
     assert say("unpark", "T-1").code == 0
+
+
+def test_with_a_broken_workflow_nothing_is_made_up_of_what_only_it_can_tell(ended, look):
+    """Neither what is active nor the limits: the defaults are nobody's."""
+    good = ended.workflow.read_text()
+    ended.workflow.write_text("---\ntracker: {kind: [\n---\nx\n")
+    try:
+        shown, status = look("status").out, look("status", "--json").json()
+    finally:
+        ended.workflow.write_text(good)
+    assert "The workflow is broken" in shown
+    assert "2 sessions, 2 turns" in shown and "unlimited" not in shown and "no limit" not in shown
+    assert "ready (" not in shown and "held back (" not in shown
+    assert status["workflow_broken"] is True
+    assert (status["ready"], status["held_back"], status["budget"]["per_day"]) == ([], [], None)
 
 
 def test_an_issue_that_was_let_go_is_explained_without_its_tracker(scene, say):

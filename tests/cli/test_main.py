@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -42,9 +43,11 @@ print("heavy:", found)
 
 
 @pytest.mark.parametrize("name", [name for names in FAMILIES for name in names])
-def test_every_command_has_a_help_page(name, capsys):
+def test_every_command_has_a_help_page_of_at_most_80_columns(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
     said = ask(capsys, name, "--help")
     assert said.code == 0
+    assert max(map(len, said.out.splitlines())) <= 80
     assert f"Usage: sortie {name}" in said.out
 
 
@@ -124,6 +127,36 @@ def test_closed_standard_streams_are_no_error(scene):
     assert done.returncode == 0
 
 
+def test_an_output_that_is_full_is_one_sentence(scene):
+    with open("/dev/full", "w") as full:
+        pipes = {"stdout": full, "stderr": subprocess.PIPE, "text": True}
+        done = subprocess.run(scene.command("validate"), cwd=scene.directory, timeout=30, **pipes)
+    assert done.returncode == 1
+    assert done.stderr == "sortie: The output, or a file, cannot be written or read: No space left on device.\n"
+
+
+def test_a_working_directory_that_is_gone_is_one_sentence(scene, tmp_path_factory):
+    gone = tmp_path_factory.mktemp("gone")
+    argv = ["sh", "-c", 'rmdir "$0"; exec "$@"', str(gone), *scene.command("status", "-w", "WORKFLOW.md")]
+    done = subprocess.run(argv, cwd=gone, capture_output=True, text=True, timeout=30)
+    assert done.returncode in (1, 2)
+    assert done.stderr.count("\n") == 1 and "unforeseen" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("command", ["why", "logs", "history", "unpark", "status", "validate", "init"])
+def test_arguments_that_are_not_utf8_are_one_sentence(elsewhere, command):
+    argv = [*map(os.fsencode, elsewhere.command(command)), b"\xff\xfe"]
+    done = subprocess.run(argv, cwd=elsewhere.directory, capture_output=True, text=True, timeout=30)
+    assert "unforeseen" not in done.stderr
+    assert done.returncode in (0, 1, 2)
+
+
+def test_an_env_file_that_is_not_there_is_wrong_usage(scene, say):
+    for command in ("run", "validate", "doctor"):
+        said = say(command, "--env-file", str(scene.directory / "no.env"))
+        assert (said.code, "no.env" in said.err) == (2, True)
+
+
 def test_a_store_that_is_no_database_is_explained(scene, say):
     (scene.directory / ".sortie.db").write_text("not a database, but long enough to look at" * 20)
     said = say("history")
@@ -163,7 +196,8 @@ def test_a_workflow_is_named_the_same_way_everywhere(elsewhere, tmp_path, monkey
     words = ("-w", str(place)) if "option" in form else (str(place),)
     said = ask(capsys, *command.split(), *words)
     assert said.code == 0, said.err
-    assert said.out == ask(capsys, *command.split(), "--workflow", str(elsewhere.workflow)).out
+    other = ask(capsys, *command.split(), "--workflow", str(elsewhere.workflow)).out
+    assert said.out.replace(f" -w {place}`", f" -w {elsewhere.workflow}`") == other
 
 
 def test_commands_about_an_issue_take_a_directory_too(elsewhere, tmp_path, monkeypatch, capsys):
@@ -173,7 +207,28 @@ def test_commands_about_an_issue_take_a_directory_too(elsewhere, tmp_path, monke
         assert said.code == 0, said.err
 
 
-@pytest.mark.parametrize("command", ["history", "logs", "why", "unpark", "retry", "stop"])
+def test_history_of_a_workflow_that_stands_alone_on_the_line(elsewhere, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for place in (elsewhere.workflow, elsewhere.directory):
+        said = ask(capsys, "history", str(place))
+        assert (said.code, "T-1" in said.out) == (0, True), said.err
+    assert "both name the workflow" in ask(capsys, "history", str(place), "-w", str(place)).err
+
+
+def test_advice_names_the_workflow_as_it_was_named(scene, tmp_path_factory, monkeypatch, capsys):
+    """What is printed works where it was printed."""
+    scene.issue(1, BLOCK)
+    scene.run("run", "--until-idle")
+    monkeypatch.chdir(tmp_path_factory.mktemp("away"))
+    said = ask(capsys, "status", "-w", str(scene.directory)).out
+    assert f"unpark ISSUE -w {scene.directory}`" in said
+    assert f"run -w {scene.directory}`" in said
+    assert f"unpark T-1 -w {scene.workflow}`" in ask(capsys, "why", "T-1", "-w", str(scene.workflow)).out
+    monkeypatch.chdir(scene.directory)
+    assert "unpark ISSUE`" in ask(capsys, "status").out
+
+
+@pytest.mark.parametrize("command", ["logs", "why", "unpark", "retry", "stop"])
 def test_a_workflow_in_the_place_of_an_issue_is_noticed(elsewhere, tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     for place in (elsewhere.workflow, elsewhere.directory):

@@ -17,15 +17,20 @@ LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (debug|info |warn |error) \S
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """T-1 is handed off, T-2 waits for it."""
+    """T-1 is handed off, T-2 waits for it, which a review may end."""
     scene = Scene(tmp_path_factory.mktemp("finished"))
     scene.issue(1, REVIEW)
     scene.issue(2, REVIEW, blocked_by=[{"id": "1", "identifier": "T-1"}])
     return scene.run("run", "--until-idle")
 
 
-def test_until_idle_ends_with_a_table_and_0_when_all_is_done(finished):
-    assert finished.returncode == 0, finished.stderr
+def test_until_idle_ends_with_0_when_all_is_done(scene):
+    scene.issue(1, REVIEW)
+    assert scene.run("run", "--until-idle").returncode == 0
+
+
+def test_until_idle_ends_with_a_table_and_3_when_something_is_blocked(finished):
+    assert finished.returncode == 3, finished.stderr
     header, first, second = finished.stdout.splitlines()
     assert header.split() == ["issue", "outcome", "attempts", "turns", "tokens", "time", "reason"]
     assert re.match(r"T-1 +handed off +1 +1 .*look", first)
@@ -98,6 +103,14 @@ def test_dry_run_names_the_states_where_nothing_would_start(scene):
     done = scene.run("run", "--dry-run")
     assert "no issue is in an active state (To Do, In Progress): the tracker has ToDo (1)." in done.stderr
     assert "nothing would start" in done.stdout
+
+
+def test_dry_run_names_the_records_that_cannot_be_used(scene):
+    scene.issue(1, REVIEW)
+    scene.issue(2, REVIEW, title=3)
+    done = scene.run("run", "--dry-run")
+    assert re.search(r"^warning: .*record 2 \(T-2\) cannot be used", done.stderr, re.MULTILINE)
+    assert re.search(r"^T-1 +would start ", done.stdout, re.MULTILINE)
 
 
 def test_dry_run_shows_every_candidate_and_leaves_nothing_behind(scene):
@@ -186,7 +199,10 @@ def test_a_tracker_that_cannot_be_read_is_a_failure_in_one_sentence(scene):
     done = scene.run("run", "--until-idle")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("sortie: ")
+    assert done.stderr.count("not valid JSON") == 1, "what the log said is not said again"
     assert "Traceback" not in done.stderr
+    quiet = scene.run("run", "--until-idle", "--log-level", "error")
+    assert "not valid JSON" in quiet.stderr
 
 
 def test_a_failed_try_is_told_with_its_reason(scene):
@@ -198,3 +214,16 @@ def test_a_failed_try_is_told_with_its_reason(scene):
     assert re.search(r"^T-1 +handed off +2 ", done.stdout, re.MULTILINE)
     assert re.search(r" warn  T-1 run failed .*exit code 7.*it broke", done.stderr)
     assert done.stderr.count("it broke") == 1, "one failure is one line"
+
+
+def test_after_a_restart_a_finished_issue_is_still_called_by_its_name(scene):
+    """Its clean-up comes when the tracker shows it no more."""
+    issue = scene.issue(1, REVIEW)
+    assert scene.run("run", "--until-idle").returncode == 0
+    scene.workflow.write_text(
+        scene.workflow.read_text()
+        .replace("[Done]", "[Done, In Review]")
+        .replace("  handoff_state: In Review\n", "")
+    )
+    done = scene.run("run", "--until-idle")
+    assert re.search(rf" info  {issue} workspace removed", done.stderr), done.stderr

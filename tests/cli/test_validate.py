@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .scene import ask
 
 
@@ -101,8 +103,12 @@ def test_an_issue_file_that_cannot_be_read_is_a_warning(scene, capsys):
     (scene.directory / "issues.json").write_text("[{")
     said = ask(capsys, "validate", str(scene.workflow), "--json")
     assert said.code == 0
-    ((_, message),) = warnings_of(said)
+    ((file, message),) = warnings_of(said)
     assert "not valid JSON" in message
+    assert ask(capsys, "validate", str(scene.workflow)).out.count(file) == 1
+    Path(file).unlink()
+    shown = ask(capsys, "validate", str(scene.workflow)).out
+    assert f"warning: {file}: The issue file does not exist. Create it with `[]` in it" in shown
 
 
 def test_a_prompt_that_fails_and_a_misspelt_variable_are_found(scene, capsys, monkeypatch):

@@ -113,3 +113,9 @@ async def test_a_run_that_is_claimed_while_we_are_asked_to_stop_is_stopped_by_us
     assert (ended.status, ended.stop) == ("cancelled", "shutdown")
     assert [waiting.retry.kind for waiting in summary.waiting] == ["resume"]
     assert summary.drained
+
+
+def test_a_directory_stands_for_the_workflow_in_it(tmp_path):
+    project(tmp_path)
+    summary = anyio.run(lambda: sortie.Orchestrator(str(tmp_path)).run(until_idle=True))
+    assert summary.clean

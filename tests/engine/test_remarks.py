@@ -6,7 +6,7 @@ import pytest
 
 from sortie.core.model import Blocker, Issue
 from sortie.core.policy import Policy
-from sortie.engine.remarks import remarks_on, unnamed_states
+from sortie.engine.remarks import CIRCLES_NAMED, remarks_on, unnamed_states
 from sortie.trackers.port import Candidates
 
 POLICY = Policy(active_states=("Todo",), terminal_states=("Done",), handoff_state="In Review")
@@ -42,3 +42,42 @@ def test_a_blocker_without_a_state_is_nobody():
     )
     (remark,) = remarks_on(Candidates((ISSUE, blocked)), POLICY)
     assert str(remark) == "A-2 does not start: it is blocked by A-9 (not in the tracker), 8 (not in the tracker)"
+
+
+def waiting(name, *blockers):
+    return Issue(
+        id=f"id-{name}",
+        identifier=name,
+        title="x",
+        state="Todo",
+        blocked_by=tuple(Blocker(blocker, blocker, "Todo") for blocker in blockers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("issues", "said"),
+    [
+        ([waiting("A", "A")], ["A blocks itself: it does not start"]),
+        ([waiting("A", "id-A")], ["A blocks itself: it does not start"]),
+        (
+            [waiting("A", "B"), waiting("B", "C"), waiting("C", "A")],
+            ["A, B, C block each other: none of them starts"],
+        ),
+        ([waiting("A", "B"), waiting("B", "A"), waiting("C", "C"), waiting("D", "A")], ["A, B block", "C blocks"]),
+        ([waiting("A", "B"), waiting("B", "C"), waiting("C")], []),
+        (
+            [waiting(f"I-{n}", f"I-{(n + 1) % 7}") for n in range(7)],
+            ["I-0, I-1, I-2, I-3, I-4 and 2 more block each"],
+        ),
+        ([waiting(f"I-{n}", f"I-{n}") for n in range(30)], ["I-"] * CIRCLES_NAMED),
+    ],
+)
+def test_issues_that_wait_for_each_other_are_named(issues, said):
+    remarks = sorted(str(remark) for remark in remarks_on(Candidates(tuple(issues)), POLICY))
+    assert len(remarks) == len(said)
+    assert all(remark.startswith(words) for remark, words in zip(remarks, said, strict=True)), remarks
+
+
+def test_a_circle_is_broken_by_what_is_done():
+    done = Issue(id="1", identifier="A", title="x", state="Todo", blocked_by=(Blocker("1", "A", "Done"),))
+    assert remarks_on(Candidates((done,)), POLICY) == []

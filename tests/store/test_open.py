@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -243,3 +247,35 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(path):
     assert not path.exists()
     assert holder_of(path) is None
     assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o644])
+async def test_a_store_can_be_looked_at_where_nothing_can_be_written(mode):
+    """By a user whom file modes bind, which they do not root."""
+    place = Path(tempfile.mkdtemp(prefix="sortie-test-"))
+    path = place / "sortie.db"
+    try:
+        async with Store.open(path, holder={}):
+            pass
+        path.chmod(mode)
+        place.chmod(0o555)
+        done = subprocess.run(
+            [sys.executable, "-c", LOOKING, str(path)], capture_output=True, text=True, timeout=30
+        )
+        assert (done.returncode, done.stdout) == (0, "looked\n"), done.stderr
+    finally:
+        place.chmod(0o700)
+        shutil.rmtree(place)
+
+
+LOOKING = """
+import os, sys
+from pathlib import Path
+from sortie.store.connect import connect_readonly
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+connect_readonly(Path(sys.argv[1]), print).execute("SELECT * FROM schema_migrations").fetchall()
+print("looked")
+"""

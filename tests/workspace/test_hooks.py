@@ -55,6 +55,15 @@ async def test_a_hook_that_fails_is_named_with_its_code_and_output(hook):
     with pytest.raises(HookError, match="Hook before_run failed: exit code 4") as caught:
         await hook("echo first; echo last; exit 4")
     assert caught.value.output == "first\nlast"
+    assert str(caught.value) == "Hook before_run failed: exit code 4: last."
+
+
+async def test_the_last_words_of_a_hook_are_bounded_and_may_be_missing(hook):
+    with pytest.raises(HookError) as caught:
+        await hook("printf 'x%.0s' $(seq 5000); echo; echo; exit 4")
+    assert str(caught.value).endswith("xxx.") and len(str(caught.value)) < 300
+    with pytest.raises(HookError, match=r"failed: exit code 5\.$"):
+        await hook("exit 5")
 
 
 async def test_a_hook_of_several_lines_stops_at_the_first_failure(hook, tmp_path):

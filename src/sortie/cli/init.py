@@ -90,7 +90,7 @@ def _refuse_to_lose(directory: Path, names: list[str], *, force: bool) -> None:
 
 
 def _hidden_from_git(path: Path) -> tuple[dict[str, bytes], str]:
-    """What to write there, and what to say of it. Lines of other people stay; a link stays too: git follows none."""
+    """What to write there, and what to say. Lines of other people stay; a link stays too: git follows none."""
     present = path.read_bytes() if path.exists() else b""
     missing = [line for line in IGNORED if line.encode() not in present.splitlines()]
     if not missing:

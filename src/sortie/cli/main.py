@@ -156,18 +156,11 @@ def _explain(error: BaseException) -> int:
 
 
 def _where(error: OSError) -> str:
-    """A failure that names no file: that of our output, or of the directory in which we stand."""
-    what = (error.strerror or str(error)).rstrip(".")
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _write_nowhere()
-        return f"The standard output cannot be written: {what}."
-    try:
-        os.getcwd()  # noqa: PTH109
-    except OSError:
+    """A failure that names no file: of the directory in which we stand, or of a file that was open, as our output is."""
+    if isinstance(error, FileNotFoundError):
         return "The directory in which this was started does not exist any more. Change to another one."
-    return f"{what}."
+    _write_nowhere()  # if it is the output, what is left of it fails again
+    return f"The output, or a file, cannot be written or read: {(error.strerror or str(error)).rstrip('.')}."
 
 
 def _write_nowhere() -> None:
