@@ -194,11 +194,7 @@ def test_only_what_was_meant_is_there_afterwards(tmp_path, capsys):
     ignore.write_bytes(b"build/\r\n")
     ignore.chmod(0o640)
     assert ask(capsys, "init", str(tmp_path), "--agent", "command").code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        ".gitignore",
-        "WORKFLOW.md",
-        "agent.sh",
-        "issues.json",
-    ]
+    found = sorted(path.name for path in tmp_path.iterdir())
+    assert found == [".gitignore", "WORKFLOW.md", "agent.sh", "issues.json"]
     assert ignore.read_bytes().startswith(b"build/\r\n/.sortie.*\n")
     assert ignore.stat().st_mode & 0o777 == 0o640

@@ -129,8 +129,8 @@ def test_closed_standard_streams_are_no_error(scene):
 
 def test_an_output_that_is_full_is_one_sentence(scene):
     with open("/dev/full", "w") as full:
-        pipes = {"stdout": full, "stderr": subprocess.PIPE, "text": True}
-        done = subprocess.run(scene.command("validate"), cwd=scene.directory, timeout=30, **pipes)
+        argv, pipe = scene.command("validate"), subprocess.PIPE
+        done = subprocess.run(argv, cwd=scene.directory, stdout=full, stderr=pipe, text=True, timeout=30)
     assert done.returncode == 1
     assert done.stderr == "sortie: The output, or a file, cannot be written or read: No space left on device.\n"
 

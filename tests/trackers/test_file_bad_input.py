@@ -31,9 +31,7 @@ async def failure_of(path: Path, kind: str) -> str:
 
 
 async def test_a_missing_file_says_how_to_make_one(path):
-    assert "does not exist. Create it with `[]` in it, or correct `file.path`" in await failure_of(
-        path, TrackerError.TRANSPORT
-    )
+    assert "does not exist. Create it with `[]` in it" in await failure_of(path, TrackerError.TRANSPORT)
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def _explain(error: BaseException) -> int:
 
 
 def _where(error: OSError) -> str:
-    """A failure that names no file: of the directory in which we stand, or of a file that was open, as our output is."""
+    """A failure that names no file: of the directory we stand in, or of a file that was open, as our output is."""
     if isinstance(error, FileNotFoundError):
         return "The directory in which this was started does not exist any more. Change to another one."
     _write_nowhere()  # if it is the output, what is left of it fails again

@@ -68,7 +68,12 @@ async def _in_local_files(config: Config) -> list[Problem]:
 
 def _without(place: str, text: str) -> str:
     """The file is named before the sentence: not in it too."""
-    return text.removeprefix(f"{place}: ").replace(f"The issue file {place} ", "The issue file ", 1)
+    if text.startswith(f"{place}: "):
+        return text.removeprefix(f"{place}: ")
+    for beginning in (f"The issue file {place} ", f"{place} "):
+        if text.startswith(beginning):
+            return f"The issue file {text.removeprefix(beginning)}"
+    return text
 
 
 def _plain(problems: list[Problem]) -> list[dict[str, str | int]]:
