@@ -6,8 +6,10 @@ import os
 
 import pytest
 
-# The test runner tells its workers how wide its own terminal is, and they would tell it to whatever they start.
+# The test runner tells its workers how wide its own terminal is, and they would tell it to whatever they start;
+# a library it loads says so to the C library alone, which Python does not see.
 os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 
 
 @pytest.fixture(scope="session")
