@@ -86,7 +86,10 @@ async def fault_of_argument(
         if not (base / script).exists():
             return None  # the workspace may have it
         fix = f'In agent.command, name it by its place: "{_WORKFLOW_DIR}/{script}"'
-        return _failed(f"{word} lies beside the workflow, but the command runs in the workspace.", fix)
+        detail = (
+            f"{word} lies beside the workflow, but the command runs in the workspace, where a hook must put it."
+        )
+        return Finding("WARN", "program", detail, fix)
     if not script.exists():
         return _failed(f"{script} was not found.", "Correct agent.command.")
     if not os.access(script, os.R_OK):
