@@ -87,7 +87,7 @@ async def fault_of_argument(
             return None  # the workspace may have it
         fix = f'In agent.command, name it by its place: "{_WORKFLOW_DIR}/{script}"'
         detail = (
-            f"{word} lies beside the workflow, but the command runs in the workspace, where a hook must put it."
+            f"{word} lies beside the workflow, but the command runs in the workspace: a hook must put it there."
         )
         return Finding("WARN", "program", detail, fix)
     if not script.exists():
