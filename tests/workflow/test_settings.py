@@ -276,3 +276,15 @@ def test_a_kind_that_is_not_there_is_answered_with_those_of_its_part(tmp_path, s
     """A tracker is no agent: neither is offered for the other."""
     found = check(write(tmp_path, settings + "\n"), environ={}, kinds=KINDS)
     assert [answer in problem.message for problem in found if problem.key == key] == [True]
+
+
+def test_a_root_of_workspaces_with_a_colon_is_refused(tmp_path):
+    """Git in a workspace could find the repository around it: the list of its bounds is separated by colons."""
+    (tmp_path / "a:b").mkdir()
+    (tmp_path / "link").symlink_to("a:b")
+    for root in ("a:b", "link/inner"):
+        (found,) = problems_of(tmp_path, f"{SETTINGS}workspace: {{root: '{root}'}}\n")
+        assert found.startswith("WORKFLOW.md:8: workspace.root: git cannot be kept below")
+        assert found.endswith("choose a directory without one")
+    (found,) = problems_of(tmp_path / "a:b")
+    assert "workspace.root: git cannot be kept below" in found

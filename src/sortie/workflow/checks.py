@@ -30,6 +30,7 @@ class Checks:
             self._handoff_state()
             self._in_progress_state()
             self._slots_by_state()
+        self._root()
         self._sessions()
         self._passed_variables(variables)
 
@@ -42,6 +43,12 @@ class Checks:
             if kind and known and kind not in known and self._sound(f"{part}.kind"):
                 fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
                 self._error(f"{part}.kind", f'there is no {part} "{kind}" here{fix}')
+
+    def _root(self) -> None:
+        root = str(self._config.workspace.root.resolve())
+        if ":" in root and self._sound("workspace.root"):
+            detail = f"git cannot be kept below {root}, because it takes the colon for the end of a path"
+            self._error("workspace.root", f"{detail}; choose a directory without one")
 
     def _state_lists(self) -> None:
         tracker = self._config.tracker
