@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from .project import Project
+from .project import COMMAND, Project
 from .shell import BLOCKED, FOR_EVER, says
 
 MOVED = "is not its workspace stood in the place of it and is in the archive now"
@@ -145,3 +146,59 @@ def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, r
     (project.root / "aside").rename(project.workspaces)
     service.until(lambda: len(project.parked()) == 2)
     assert service.stop() == 0
+
+
+def test_a_note_of_another_agent_costs_no_work(project):
+    """A note that its creation did not finish is not believed of a workspace in which an agent has worked."""
+    workflow(project, sessions=2)
+    project.add("2", f"echo work >> days-of-work; {BLOCKED}")
+    project.run()
+    project.add("1", f"touch ../.incomplete/T-2; {BLOCKED}")
+    project.run()
+    project.edit("2", title="Go on")
+    project.run()
+    assert (project.workspace("2") / "days-of-work").read_text() == "work\nwork\n"
+    assert project.diary() == ["created T-2", "created T-1"]
+
+
+TRAPS = ("rm -r ../.incomplete; touch ../.incomplete", "touch ../T-2", "ln -s /etc ../T-2")
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_what_an_agent_puts_in_the_way_stops_nobody_else(project, trap):
+    """It goes into the archive, and the next issue gets its workspace."""
+    workflow(project)
+    project.add("1", f"{trap}; {BLOCKED}", priority=1)
+    project.add("2", BLOCKED, priority=2)
+    project.run()
+    assert project.diary() == ["created T-1", "created T-2"]
+    assert "stood in the place of it and is in the archive now" in project.notes("2")
+
+
+def test_a_new_issue_with_the_name_of_an_old_one_gets_a_workspace_of_its_own(project):
+    """What the old one left goes into the archive."""
+    workflow(project)
+    project.add("1", f"echo secret > left; {BLOCKED}")
+    project.run()
+    project.write_issues([])
+    project.add("99", f'ls >> "$DIARY"; {BLOCKED}', identifier="T-1")
+    project.run()
+    assert project.diary() == ["created T-1", "created T-1", "made"]
+    assert "T-1/left" in archived(project, "99")
+
+
+def test_workspaces_survive_that_their_project_is_moved(project, tmp_path):
+    """The same directories at another path are still ours."""
+    workflow(project, sessions=2)
+    project.add("1", f"echo more >> work; {BLOCKED}")
+    project.run()
+    project.edit("1", title="Go on")
+    project.root.rename(tmp_path / "elsewhere")
+    there = tmp_path / "elsewhere"
+    command = [*COMMAND, "run", "--until-idle"]
+    subprocess.run(command, cwd=there, env=project.environment, timeout=30, capture_output=True)
+    assert (there / "workspaces/T-1/work").read_text() == "more\nmore\n"
+    (there / "issues.json").write_text((there / "issues.json").read_text().replace("To Do", "Done"))
+    subprocess.run(command, cwd=there, env=project.environment, check=True, timeout=30, capture_output=True)
+    assert not (there / "workspaces/T-1").exists()
+    there.rename(project.root)

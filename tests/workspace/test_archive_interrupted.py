@@ -8,10 +8,11 @@ import pytest
 from anyio import from_thread, to_thread
 
 from sortie.errors import WorkspaceError
-from sortie.workspace.archive import archive_and_remove
+from sortie.protocol.trees import go_on
 from sortie.workspace.place import open_workspace
+from sortie.workspace.removal import archive_workspace, remove_archived
 
-from .test_workspace_archive import describe, make_dirty
+from .test_workspace_archive import archive_and_remove, describe, make_dirty
 
 
 @pytest.fixture
@@ -83,28 +84,23 @@ def test_the_rest_of_an_interrupted_removal_is_never_used_as_a_workspace(root, a
     """All of it is in the archive; the next run starts with a new workspace."""
     for number in range(4):
         (workspace / f"d{number}").mkdir()
-    steps = 0
-
-    def check() -> None:
-        nonlocal steps
-        if archives.is_dir() and any(name.endswith(".gz") for name in os.listdir(archives)):
-            steps += 1
-            if steps == 6:
-                raise Interrupted
-
+    assert archive_workspace(root, "A-1", archives, "A-1", go_on)
     with pytest.raises(Interrupted):
-        archive_and_remove(root, "A-1", archives, "A-1", check)
-    assert 0 < len(os.listdir(workspace)) < 4
-    with open_workspace(root, "A-1") as opened:
+        remove_archived(root, interrupt_after(5))
+    (rest,) = root.glob(".A-1~*")
+    assert 0 < len(os.listdir(rest)) < 4
+    with open_workspace(root, "A-1", None, go_on) as opened:
         assert opened.created
         assert os.listdir(opened.fd) == []
+    assert remove_archived(root, go_on) == []
+    assert not rest.exists() and len(os.listdir(archives)) == 1
 
 
 @pytest.mark.parametrize("size", [10, 1000, 300])
 def test_a_file_that_changes_while_it_is_read_keeps_the_workspace(root, archives, workspace, size):
     """Longer, shorter, or only written again: the copy is not what is there."""
     (workspace / "file").write_bytes(bytes(300))
-    steps = iter(["before the file", "in the file"])
+    steps = iter(["before the workspace", "before the file", "in the file"])
 
     def check() -> None:
         if next(steps, "") == "in the file":
@@ -115,3 +111,35 @@ def test_a_file_that_changes_while_it_is_read_keeps_the_workspace(root, archives
         archive_and_remove(root, "A-1", archives, "A-1", check)
     assert (workspace / "file").stat().st_size == size
     assert os.listdir(archives) == []
+
+
+@pytest.mark.parametrize("change", ["new", "written", "moved in", "linked", "gone", "in the top directory"])
+def test_a_change_behind_the_archive_keeps_the_workspace(root, archives, workspace, tmp_path, change):
+    """Nothing is deleted without a copy, also where the directory had been archived before the change."""
+    (workspace / "a").mkdir()
+    (workspace / "a/notes").write_text("old")
+    (workspace / "z").write_text("last")
+    (tmp_path / "other/deep").mkdir(parents=True)
+    (tmp_path / "other/deep/file").write_text("old, too")
+    changes = {
+        "new": lambda: (workspace / "a/new").write_text("an hour of work"),
+        "written": lambda: (workspace / "a/notes").write_text("new"),
+        "moved in": lambda: (tmp_path / "other").rename(workspace / "a/other"),
+        "linked": lambda: (workspace / "a/other").hardlink_to(tmp_path / "other/deep/file"),
+        "gone": lambda: (workspace / "a/notes").unlink(),
+        "in the top directory": lambda: (workspace / "new").write_text("an hour of work"),
+    }
+    with pytest.raises(WorkspaceError, match=r"stays, .*It changed while it was archived"):
+        archive_workspace(root, "A-1", archives, "A-1", go_on, changes[change])
+    assert os.listdir(archives) == [] and os.listdir(root) == ["A-1"]
+    archive_and_remove(root, "A-1", archives, "A-1")
+    assert os.listdir(root) == []
+
+
+def test_whoever_does_not_confirm_keeps_the_workspace(root, archives, workspace):
+    make_dirty(workspace)
+    before = describe(workspace)
+    with pytest.raises(Interrupted):
+        archive_workspace(root, "A-1", archives, "A-1", go_on, interrupt_after(0))
+    assert describe(workspace) == before
+    assert os.listdir(archives) == [] and os.listdir(root) == ["A-1"]

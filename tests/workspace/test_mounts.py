@@ -26,11 +26,12 @@ from pathlib import Path
 from sortie.errors import WorkspaceError
 from sortie.protocol.safefiles import open_directory
 from sortie.protocol.trees import remove_tree
-from sortie.workspace.archive import archive_and_remove
+from sortie.workspace.removal import archive_workspace, remove_archived
 root, how = Path(sys.argv[1]), sys.argv[2]
 try:
     if how == "archive":
-        archive_and_remove(root / "workspaces", "A-1", root / "archives", "A-1")
+        archive_workspace(root / "workspaces", "A-1", root / "archives", "A-1", lambda: None)
+        assert not remove_archived(root / "workspaces", lambda: None)
     else:
         with open_directory(root / "workspaces") as place:
             remove_tree(place, "A-1")

@@ -10,9 +10,10 @@ import pytest
 from sortie.errors import WorkspaceError
 from sortie.protocol.safefiles import open_directory
 from sortie.protocol.status import delete_status, read_status
-from sortie.protocol.trees import remove_tree
-from sortie.workspace.archive import archive_and_remove
+from sortie.protocol.trees import go_on, remove_tree
 from sortie.workspace.place import open_workspace
+
+from .test_workspace_archive import archive_and_remove
 
 NOBODY = 65534
 
@@ -86,7 +87,7 @@ def test_what_may_not_be_read_keeps_the_workspace_and_is_named(home, closed):
 def test_a_workspace_that_may_not_be_made_names_the_path_and_the_fix(home):
     (home / "root").mkdir(mode=0o500)
     with pytest.raises(WorkspaceError) as caught:
-        open_workspace(home / "root", "A-1")
+        open_workspace(home / "root", "A-1", None, go_on)
     assert f"{home}/root/A-1" in str(caught.value)
     assert "Permission denied" in str(caught.value)
     assert "Give this user access" in str(caught.value)
@@ -101,9 +102,11 @@ def test_a_workspace_that_may_not_be_archived_is_kept(home):
     assert (home / "root/K/file").read_text() == "content"
 
 
-def test_a_workspace_that_was_archived_but_may_not_be_removed_names_its_archive(home):
+def test_a_workspace_whose_root_may_not_be_changed_stays_and_is_not_archived(home):
+    """It could not be removed after that, and would be archived again with every try."""
     (home / "root/K").mkdir(parents=True)
     (home / "root").chmod(0o500)
-    with pytest.raises(WorkspaceError, match=r"is archived in .*K-\d+T\d+Z\.tar\.gz but"):
+    with pytest.raises(WorkspaceError, match=r"stays, because .*: Permission denied"):
         archive_and_remove(home / "root", "K", home / "archives", "K")
     (home / "root").chmod(0o700)
+    assert (home / "root/K").is_dir() and not (home / "archives").exists()

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import WorkspaceError
-from sortie.workspace.archive import claim_workspace
+from sortie.protocol.trees import go_on
 from sortie.workspace.keys import workspace_key
-from sortie.workspace.place import NotOurs, Roots, open_workspace
+from sortie.workspace.place import Known, NotOurs, Root, Workspace
+from sortie.workspace.place import open_workspace as open_known
+from sortie.workspace.removal import claim_workspace
 
 
 @pytest.fixture
@@ -18,14 +20,15 @@ def root(tmp_path):
     return tmp_path / "deep/workspaces"
 
 
+def open_workspace(root: Path, identifier: str) -> Workspace:
+    """As the one that knows whatever directory is there, and that no agent worked in it."""
+    return open_known(root, identifier, Known(0, used=False), go_on)
+
+
 def make_complete(root: Path, identifier: str = "A-1") -> Path:
     with open_workspace(root, identifier) as workspace:
         workspace.mark_complete()
         return workspace.path
-
-
-def nobodys(path: Path, inode: int) -> bool:
-    return False
 
 
 def test_a_new_workspace_is_a_direct_child_of_the_root(root):
@@ -52,40 +55,91 @@ def test_a_directory_that_is_not_ours_is_refused_and_kept(root):
     (root / "A-1").mkdir(parents=True)
     (root / "A-1/work").write_text("done")
     with pytest.raises(NotOurs, match=r"A-1 was not made by this store.*Move it away"):
-        open_workspace(root, "A-1", nobodys)
+        open_known(root, "A-1", None, go_on)
     assert (root / "A-1/work").read_text() == "done"
 
 
-def test_a_directory_is_told_by_its_path_and_its_inode(root):
+def test_a_directory_is_told_by_its_inode(root):
     path = make_complete(root)
-    asked: list[tuple[Path, int]] = []
+    (path / "work").write_text("done")
+    with open_known(root, "A-1", Known(path.stat().st_ino, used=False), go_on) as workspace:
+        assert not workspace.created
+    with pytest.raises(NotOurs):
+        open_known(root, "A-1", Known(path.stat().st_ino + 1, used=False), go_on)
 
-    def is_ours(path: Path, inode: int) -> bool:
-        asked.append((path, inode))
-        return True
 
-    with open_workspace(root, "A-1", is_ours) as workspace:
-        assert asked == [(path, workspace.inode)] == [(path, path.stat().st_ino)]
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir])
+def test_a_note_that_somebody_left_costs_no_work(root, make):
+    """Where an agent has worked in it, creation had come to an end, whatever stands among our notes."""
+    path = make_complete(root)
+    (path / "work").write_text("days of it")
+    make(root / ".incomplete/A-1")
+    with open_known(root, "A-1", Known(path.stat().st_ino, used=True), go_on) as workspace:
+        assert not workspace.created
+    assert (path / "work").read_text() == "days of it"
+    assert os.listdir(root / ".incomplete") == []
+
+
+def test_an_unknown_directory_with_a_note_is_archived_before_it_goes(root, tmp_path):
+    (root / "A-1").mkdir(parents=True)
+    (root / "A-1/work").write_text("done")
+    (root / ".incomplete").mkdir()
+    (root / ".incomplete/A-1").touch()
+    workspace, moved = claim_workspace(root, "A-1", None, tmp_path / "archives", go_on)
+    with workspace:
+        assert workspace.created
+    assert list(moved) == ["A-1"]
+
+
+def test_an_empty_directory_of_nobody_needs_no_archive(root, tmp_path):
+    """A death just after its making leaves one; its hook has not run."""
+    (root / "A-1").mkdir(parents=True)
+    workspace, moved = claim_workspace(root, "A-1", None, tmp_path / "archives", go_on)
+    with workspace:
+        assert workspace.created
+    assert moved == {}
+
+
+def put_file(path: Path) -> None:
+    path.write_text("precious")
+
+
+def put_link(path: Path) -> None:
+    path.symlink_to("/nowhere")
+
+
+@pytest.mark.parametrize("put", [put_file, put_link, os.mkfifo])
+@pytest.mark.parametrize("name", ["A-1", ".incomplete"])
+def test_what_stands_in_the_way_goes_into_the_archive(root, tmp_path, put, name):
+    """A2O-02: no run fails because of it, and nothing behind a link is touched."""
+    root.mkdir(parents=True)
+    put(root / name)
+    workspace, moved = claim_workspace(root, "A-1", None, tmp_path / "archives", go_on)
+    with workspace:
+        assert workspace.created
+    assert list(moved) == [name]
+    with tarfile.open(moved[name]) as tar:
+        assert tar.getnames() == [f"{name}.not-archived.txt" if put is os.mkfifo else name]
+    assert sorted(os.listdir(root)) == [".incomplete", "A-1"]
 
 
 def test_a_directory_that_is_not_ours_goes_into_the_archive_and_a_new_one_is_made(root, tmp_path):
     """A2O-02: nothing is lost, and what somebody else put there is not worked on."""
     (root / "A-1").mkdir(parents=True)
     (root / "A-1/work").write_text("done")
-    workspace, archive = claim_workspace(root, "A-1", nobodys, tmp_path / "archives", lambda: None)
+    workspace, moved = claim_workspace(root, "A-1", None, tmp_path / "archives", go_on)
     with workspace:
         assert workspace.created
         assert os.listdir(workspace.fd) == []
-    assert archive is not None
-    with tarfile.open(archive) as tar:
+    with tarfile.open(moved["A-1"]) as tar:
         assert tar.getnames() == ["A-1", "A-1/work"]
 
 
 def test_a_directory_that_is_not_ours_and_cannot_be_archived_is_not_used(root, tmp_path):
-    (root / "A-1").mkdir(parents=True)
+    (root / "A-1/work").mkdir(parents=True)
     (tmp_path / "archives").write_text("in the way")
     with pytest.raises(WorkspaceError, match="stays, because it could not be archived"):
-        claim_workspace(root, "A-1", nobodys, tmp_path / "archives", lambda: None)
+        claim_workspace(root, "A-1", None, tmp_path / "archives", go_on)
 
 
 def test_a_workspace_whose_creation_did_not_finish_is_made_anew(root):
@@ -133,14 +187,14 @@ def test_a_link_at_the_path_is_refused(root, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     root.mkdir(parents=True)
     (root / "A-1").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(WorkspaceError, match=r"A-1 cannot be opened: Symbolic link refused.*Remove the link"):
+    with pytest.raises(NotOurs, match="A-1 was not made by this store"):
         open_workspace(root, "A-1")
 
 
 def test_a_file_at_the_path_is_refused_and_kept(root):
     root.mkdir(parents=True)
     (root / "A-1").write_text("precious")
-    with pytest.raises(WorkspaceError, match=r"Not a directory but a regular file.*Move away"):
+    with pytest.raises(NotOurs, match="A-1 was not made by this store"):
         open_workspace(root, "A-1")
     assert (root / "A-1").read_text() == "precious"
 
@@ -149,7 +203,7 @@ def test_a_link_in_the_place_of_the_notes_is_refused(root, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     root.mkdir(parents=True)
     (root / ".incomplete").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(WorkspaceError, match="Symbolic link refused"):
+    with pytest.raises(NotOurs, match="incomplete was not made by this store"):
         open_workspace(root, "A-1")
     assert os.listdir(tmp_path / "elsewhere") == []
 
@@ -193,20 +247,20 @@ def replace_by_directory(root: Path) -> None:
 )
 def test_another_directory_in_place_of_the_root_is_noticed(root, replace, how):
     """A2O-19: also where the link leads to the very same directory."""
-    roots = Roots()
-    roots.verify(root)
-    roots.verify(root)
+    root.mkdir(parents=True)
+    seen = Root(root)
+    seen.verify()
     replace(root)
     with pytest.raises(WorkspaceError, match=how):
-        roots.verify(root)
+        seen.verify()
 
 
 def test_a_root_that_is_a_link_from_the_beginning_may_stay_one(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    roots = Roots()
-    roots.verify(tmp_path / "link")
-    roots.verify(tmp_path / "link")
+    root = Root(tmp_path / "link")
+    root.verify()
+    assert root.path == tmp_path.resolve() / "real"
 
 
 def test_verification_notices_a_link_in_place_of_the_root(root):

@@ -1,8 +1,13 @@
-"""Workspaces of finished issues: hook, archive, remove. Never one of a run, never without a copy."""
+"""Workspaces of finished issues: hook, archive, remove. Never one of a run, never without a copy.
+
+A removal takes its time, and people change their minds: it gives way to a run that wants the workspace, and the
+tracker is asked again after the hook and before anything is removed.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -11,18 +16,22 @@ from anyio import from_thread, to_thread
 
 from ..core import events as ev
 from ..core.model import Issue
-from ..errors import SortieError, TrackerError
+from ..errors import SortieError, TrackerError, WorkspaceError
 from ..hosts.environment import run_environment
 from ..store.load import WorkspaceRow
-from ..store.reading import history
-from ..workspace.archive import archive_and_remove, prune
+from ..store.reading import history, workspace_made
 from ..workspace.hooks import run_hook
-from ..workspace.place import open_existing
+from ..workspace.place import Known, open_existing
+from ..workspace.removal import archive_workspace, prune, remove_archived, workspace_of
 from .effects import TRACKER_DEADLINE
 from .runlog import archive_directory, logs_directory, prune_logs
 from .services import Services
 
 CHECK_EVERY = 600.0
+
+
+class _Wanted(Exception):
+    """The issue is not done any more."""
 
 
 class Cleanup:
@@ -31,7 +40,8 @@ class Cleanup:
     def __init__(self, services: Services, workspaces: list[WorkspaceRow]) -> None:
         self._services = services
         self._workspaces = {row.key: row for row in workspaces}
-        self._kept: dict[str, str] = {}
+        self._said: dict[str, str] = {}
+        self._hooked: set[str] = set()
         self._asked = anyio.Event()
         self.busy = False
 
@@ -39,12 +49,14 @@ class Cleanup:
         """A listener of the ledger: keeps the list of workspaces, and looks again when an issue goes."""
         match event:
             case ev.WorkspaceMade():
+                self._hooked.discard(event.key)
                 self._workspaces[event.key] = WorkspaceRow(
                     event.key, event.issue_id, event.identifier, event.path, event.at
                 )
             case ev.WorkspaceGone():
                 self._workspaces.pop(event.key, None)
-                self._kept.pop(event.key, None)
+                self._hooked.discard(event.key)
+                self._said.pop(event.key, None)
             case ev.IssueLeft():
                 if any(row.issue_id == event.issue_id for row in self._workspaces.values()):
                     self.ask()
@@ -66,20 +78,33 @@ class Cleanup:
                 await self._asked.wait()
 
     async def _sweep(self) -> None:
-        await to_thread.run_sync(self._prune)
-        idle = [row for row in self._workspaces.values() if row.issue_id not in self._services.ledger.world.running]
-        if not idle:
-            return
-        try:
-            with anyio.fail_after(TRACKER_DEADLINE):
-                states = await self._services.tracker.fetch_states([row.issue_id for row in idle])
-        except (TrackerError, TimeoutError):
-            return  # nothing is removed on a guess; the tick reports a tracker that does not answer
+        """Whatever goes wrong here is a note, said once: agents at work do not depend on it."""
+        for step in (self._prune, self._remove_the_rest, self._remove_done):
+            try:
+                await step()
+            except Exception as error:
+                self._say_once(step.__name__, "clean-up failed", str(error) or repr(error))
+
+    async def _remove_done(self) -> None:
         world = self._services.ledger.world
+        idle = [row for row in self._workspaces.values() if row.issue_id not in world.running]
+        states = await self._states(idle)
         self._unpark_done(idle, states)
         for row in idle:
             if world.policy.is_terminal(states.get(row.issue_id, "")) and row.issue_id not in world.running:
-                await self._remove(row, states[row.issue_id])
+                with suppress(anyio.WouldBlock), self._services.occupancy.by_removal(row.key):
+                    await self._remove(row, states[row.issue_id])
+                await self._remove_the_rest()
+
+    async def _states(self, rows: list[WorkspaceRow]) -> dict[str, str]:
+        """Empty where the tracker does not answer, which the tick reports: nothing is removed on a guess."""
+        if not rows:
+            return {}
+        try:
+            with anyio.fail_after(TRACKER_DEADLINE):
+                return await self._services.tracker.fetch_states([row.issue_id for row in rows])
+        except (TrackerError, TimeoutError):
+            return {}
 
     def _unpark_done(self, rows: list[WorkspaceRow], states: dict[str, str]) -> None:
         """A parked issue that vanished and came back as done is no candidate any more; nobody else would notice."""
@@ -92,36 +117,61 @@ class Cleanup:
                 self._services.ledger.post(freed)
 
     async def _remove(self, row: WorkspaceRow, state: str) -> None:
-        config = self._services.workflow.config
         try:
-            await self._before_remove(row, state)
-            archive = await to_thread.run_sync(
-                archive_and_remove,
-                Path(row.path).parent,
-                row.key,
-                archive_directory(config.db_path),
-                row.identifier,
-                from_thread.check_cancelled,
-            )
-        except (SortieError, OSError) as error:
-            if self._kept.get(row.key) != str(error):  # said once, not with every try
-                self._note(row, "the workspace was kept", str(error))
-            self._kept[row.key] = str(error)
+            archive = await self._archive(row, state)
+        except _Wanted:
+            self._hooked.discard(row.key)
             return
-        await self._services.ledger.record(
-            ev.WorkspaceGone(
-                at=self._services.clock.now(), issue_id=row.issue_id, key=row.key, archive=str(archive or "")
+        except (SortieError, OSError) as error:
+            self._say_once(row.key, "the workspace was kept", str(error), row)
+            return
+        with anyio.CancelScope(shield=True):  # a run that waits for us must find what is true
+            await self._services.ledger.record(
+                ev.WorkspaceGone(
+                    at=self._services.clock.now(), issue_id=row.issue_id, key=row.key, archive=str(archive or "")
+                )
             )
+
+    async def _archive(self, row: WorkspaceRow, state: str) -> Path | None:
+        """Only below our own root, and only the directory that was recorded; anything else stays as it is."""
+        root = self._services.root
+        root.verify()
+        made = await self._services.ledger.store.read(partial(workspace_made, key=row.key))
+        path = workspace_of(root.path, row.key, Known(made.inode, used=True) if made else None)
+        if path is None:
+            if Path(row.path).is_dir():
+                raise WorkspaceError(
+                    f"The workspace {row.path} is not below {root.path}, where the workspaces are now.",
+                    fix="Remove it by hand when you need it no more.",
+                )
+            return None
+        await self._before_remove(row, path, state)
+        await self._confirm(row)
+        return await to_thread.run_sync(
+            archive_workspace,
+            root.path,
+            row.key,
+            archive_directory(self._services.workflow.config.db_path),
+            row.identifier,
+            from_thread.check_cancelled,
+            partial(from_thread.run, self._confirm, row),
         )
 
-    async def _before_remove(self, row: WorkspaceRow, state: str) -> None:
-        """Its failure is a note: the archive that follows is the safety net."""
+    async def _confirm(self, row: WorkspaceRow) -> None:
+        world = self._services.ledger.world
+        state = (await self._states([row])).get(row.issue_id, "")
+        if row.issue_id in world.running or not world.policy.is_terminal(state):
+            raise _Wanted
+
+    async def _before_remove(self, row: WorkspaceRow, path: Path, state: str) -> None:
+        """Once for each removal, however often that is tried. Its failure is a note: an archive follows."""
         config = self._services.workflow.config
-        if not config.hooks.before_remove or not Path(row.path).is_dir():
+        if not config.hooks.before_remove or row.key in self._hooked:
             return
+        self._hooked.add(row.key)
         issue = Issue(id=row.issue_id, identifier=row.identifier, title="", state=state)
         run_id = f"remove-{row.key}"
-        with await to_thread.run_sync(open_existing, Path(row.path)) as workspace:
+        with await to_thread.run_sync(open_existing, path) as workspace:
             try:
                 await run_hook(
                     "before_remove",
@@ -149,17 +199,30 @@ class Cleanup:
         runs = await self._services.ledger.store.read(partial(history, issue_id=issue_id, limit=1))
         return runs[0].attempt if runs else 0
 
-    def _prune(self) -> None:
+    async def _prune(self) -> None:
         config, clock = self._services.workflow.config, self._services.clock
         now = clock.on_calendar(clock.now())  # as the times of files are
-        prune(archive_directory(config.db_path), config.workspace.archive_keep_days, now)
-        prune_logs(logs_directory(config.db_path), config.workspace.archive_keep_days, now)
+        days = config.workspace.archive_keep_days
+        await to_thread.run_sync(prune, archive_directory(config.db_path), days, now)
+        await to_thread.run_sync(prune_logs, logs_directory(config.db_path), days, now)
 
-    def _note(self, row: WorkspaceRow, message: str, detail: str) -> None:
+    async def _remove_the_rest(self) -> None:
+        root = self._services.root
+        root.verify()
+        for problem in await to_thread.run_sync(remove_archived, root.path, from_thread.check_cancelled):
+            self._say_once(problem.message, "what is left of a workspace was kept", str(problem))
+
+    def _say_once(self, what: str, message: str, detail: str, row: WorkspaceRow | None = None) -> None:
+        """Not with every try."""
+        if self._said.get(what) != detail:
+            self._note(row, message, detail)
+        self._said[what] = detail
+
+    def _note(self, row: WorkspaceRow | None, message: str, detail: str) -> None:
         self._services.ledger.post(
             ev.Noted(
                 at=self._services.clock.now(),
-                issue_id=row.issue_id,
+                issue_id=row.issue_id if row else "",
                 level="warning",
                 message=message,
                 detail=self._services.redactor.text(detail),

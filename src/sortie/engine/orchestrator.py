@@ -27,6 +27,7 @@ from ..store import Store
 from ..store.load import Loaded
 from ..store.load import load as load_rows
 from ..workflow.watch import FileWatch
+from ..workspace.place import Root
 from . import adapters
 from .cleanup import Cleanup
 from .clock import Clock
@@ -129,6 +130,7 @@ class Orchestrator:
             tracker=adapters.build_tracker(workflow.config),
             agent=adapters.build_agent(workflow.config),
             redactor=Redactor(adapters.secrets(workflow.config, self._environ)),
+            root=Root(workflow.config.workspace.root),
         )
 
     async def _work(self, services: Services, loaded: Loaded, *, until_idle: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from ..core.narrate import narrate
 from ..core.world import Running
 from ..errors import TrackerError
 from ..hosts.port import Execution, RunOrder
-from ..store.reading import last_session, workspace_made
+from ..store.reading import last_session, was_used, workspace_made
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local import tracker_settings
@@ -110,17 +111,25 @@ class ActiveRun:
         self._services.wake.set()
 
     async def _execute(self) -> Outcome:
-        with self._outset:  # a stop does not wait for a slow tracker
+        async with AsyncExitStack() as held:
+            return await self._execute_alone(held)
+
+    async def _execute_alone(self, held: AsyncExitStack) -> Outcome:
+        """`held` gets what keeps others out of the workspace."""
+        with self._outset:  # a stop waits neither for a slow tracker nor for the removal of what was there
             if await self.refresh_issue() is None:
                 error = "the issue is no longer in the tracker"
                 return Outcome(status="cancelled", turns=0, stop="gone", error=error)
             if not self._workflow.config.policy().is_active(self.issue.state):
                 error = f"the issue is in {self.issue.state} now, which is not active"
                 return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
+            key = workspace_key(self.issue.identifier)
+            await held.enter_async_context(self._services.occupancy.by_run(key))
         if self._is_stopped():
             return Outcome(status="cancelled", turns=0, session_id=self.session_id)
         session_id, session_cost = await self._conversation()
-        key = workspace_key(self.issue.identifier)
+        read = self._services.ledger.store.read
+        made = await read(partial(workspace_made, key=key))
         order = RunOrder(
             store_id=self._services.ledger.store.store_id,
             run_id=self.claim.run_id,
@@ -130,7 +139,8 @@ class ActiveRun:
             agent=self._agent,
             session_id=session_id,
             session_cost=session_cost,
-            workspace=await self._services.ledger.store.read(partial(workspace_made, key=key)),
+            workspace=made,
+            workspace_used=made is not None and await read(partial(was_used, made=made)),
             archive=archive_directory(self._workflow.config.db_path),
             tool_log=self._tool_log.path,
             broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -40,8 +41,9 @@ def prune_logs(directory: Path, older_than_days: float, now: float) -> None:
         return
     for entry in entries:
         is_log = entry.name.endswith((".log", ".log.1", ".tools")) and entry.is_file(follow_symlinks=False)
-        if is_log and entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
-            Path(entry.path).unlink(missing_ok=True)
+        with suppress(OSError):  # one that cannot be deleted keeps no other
+            if is_log and entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
+                Path(entry.path).unlink()
 
 
 def last_words(path: Path, source: str, count: int) -> str:

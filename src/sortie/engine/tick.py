@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import anyio
-from anyio import to_thread
 
 from ..core import actions as act
 from ..core import events as ev
@@ -13,7 +12,6 @@ from ..core.decide import Tick, decide
 from ..core.liveness import Pulse, overdue
 from ..core.model import Issue
 from ..errors import SortieError, TrackerError, WorkspaceError
-from ..workspace.place import Roots
 from .gather import Findings, look
 from .run import ActiveRun
 from .services import Services
@@ -34,7 +32,6 @@ class Ticker:
         self._looking = anyio.CancelScope()
         self.undecided = False
         self.trouble: SortieError | None = None
-        self._roots = Roots()
         self._problems: tuple[str, ...] = ()
         self._remarked: set[str] = set()
         self._has_seen_work = False
@@ -91,7 +88,7 @@ class Ticker:
         self._touched.clear()
         world, now = self._services.ledger.world, self._services.clock.now()
         try:
-            await to_thread.run_sync(self._roots.verify, self._services.workflow.config.workspace.root)
+            self._services.root.verify()
             found = await look(self._services.tracker, world, now, self._touched)
         except (TrackerError, WorkspaceError) as error:
             if str(error) != str(self.trouble):

@@ -23,9 +23,9 @@ from ..errors import AgentError, PromptError, SortieError, WorkspaceError
 from ..protocol.prompt import compose_first_prompt
 from ..protocol.session_files import remove_credentials
 from ..protocol.status import Status, delete_status, read_status
-from ..workspace.archive import claim_workspace
 from ..workspace.hooks import run_hook
-from ..workspace.place import Workspace
+from ..workspace.place import Known, Workspace
+from ..workspace.removal import claim_workspace
 from .environment import run_environment
 from .listening import Listening
 from .port import Execution, RunLink, RunOrder
@@ -81,11 +81,12 @@ class LocalRun:
 
     async def _in_workspace(self, background: TaskGroup) -> Outcome:
         root, archive = self._config.workspace.root, self._order.archive
-        claim = partial(claim_workspace, root, self._issue.identifier, self._is_ours, archive)
+        claim = partial(claim_workspace, root, self._issue.identifier, self._known(root), archive)
         workspace, archived = await to_thread.run_sync(claim, from_thread.check_cancelled)
-        if archived:
-            message = "a directory that is not its workspace stood in the place of it and is in the archive now"
-            self._link.note("warning", message, str(archived))
+        for name, path in archived.items():
+            what = "its workspace" if name == workspace.key else name
+            message = f"something that is not {what} stood in the place of it and is in the archive now"
+            self._link.note("warning", message, str(path))
         with workspace:
             made = WorkspaceMade(
                 at=self._link.now(),
@@ -194,9 +195,14 @@ class LocalRun:
 
     # -- files and hooks --------------------------------------------------------------------------------------
 
-    def _is_ours(self, path: Path, inode: int) -> bool:
-        known = self._order.workspace
-        return known is not None and known.path == str(path) and known.inode in (0, inode)
+    def _known(self, root: Path) -> Known | None:
+        """Its inode tells it wherever the project is moved; only an old record without one needs the path."""
+        made = self._order.workspace
+        if made is None or made.issue_id != self._issue.id:
+            return None
+        if not made.inode and made.path != str(root.resolve() / made.key):
+            return None
+        return Known(made.inode, self._order.workspace_used)
 
     def _read_status(self, workspace: Workspace) -> Status:
         """An agent that took its workspace from its place has no place to leave a word."""

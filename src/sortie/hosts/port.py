@@ -21,7 +21,8 @@ from ..workflow.load import Workflow
 class RunOrder(Struct, frozen=True, kw_only=True):
     """One run: which issue, by which rules (a snapshot), by which agent, resuming what.
 
-    `workspace` is what the store knows of the issue's workspace; any other directory there goes to `archive`.
+    `workspace` is what the store knows of the workspace of that name, `workspace_used` whether an agent ever worked
+    in it; anything else in its place goes to `archive`.
     """
 
     store_id: str
@@ -33,6 +34,7 @@ class RunOrder(Struct, frozen=True, kw_only=True):
     session_id: str = ""
     session_cost: float = 0.0
     workspace: WorkspaceMade | None = None
+    workspace_used: bool = False
     archive: Path
     tool_log: Path
     broker_socket: Path

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -102,6 +103,52 @@ def remove_tree(parent: int, name: str, check: Check = go_on) -> None:
                 if not pending:
                     return
                 os.rmdir(place.leave(), dir_fd=place.fd)
+            except OSError as error:
+                raise located(error, place) from error
+
+
+def remove_entry(parent: int, name: str, check: Check) -> None:
+    """Remove whatever stands there, a directory with all below it."""
+    if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        remove_tree(parent, name, check)
+    else:
+        os.unlink(component(name), dir_fd=parent)
+
+
+def refuse_changes(parent: int, name: str, since_ns: int, check: Check) -> None:
+    """Raise where something at `name` or below changed at that moment of the file system's clock, or later.
+
+    Nobody can set the time of a change back. That of the topmost entry changes when it is renamed, as we do; there
+    the time of its content has to do.
+    """
+
+    def refuse_if(changed_ns: int, entry: str) -> None:
+        if changed_ns >= since_ns:
+            raise OSError(errno.EBUSY, "It changed while it was archived", entry)
+
+    top = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    refuse_if(top.st_mtime_ns, name)
+    if not stat.S_ISDIR(top.st_mode):
+        return
+    with Descent(parent) as place:
+        pending = [[name]]
+        while True:
+            try:
+                if pending[-1]:
+                    place.enter(pending[-1].pop())
+                    inner = []
+                    with os.scandir(place.fd) as entries:
+                        for entry in entries:
+                            check()
+                            refuse_if(entry.stat(follow_symlinks=False).st_ctime_ns, entry.name)
+                            if entry.is_dir(follow_symlinks=False):
+                                inner.append(entry.name)
+                    pending.append(inner)
+                    continue
+                pending.pop()
+                if not pending:
+                    return
+                place.leave()
             except OSError as error:
                 raise located(error, place) from error
 

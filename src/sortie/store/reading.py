@@ -123,6 +123,17 @@ def workspace_made(db: Connection, key: str) -> ev.WorkspaceMade | None:
     return made if isinstance(made, ev.WorkspaceMade) else None
 
 
+def was_used(db: Connection, made: ev.WorkspaceMade) -> bool:
+    """Whether an agent had a turn in this workspace: then its creation had come to an end."""
+    row = db.execute(
+        """SELECT 1 FROM events AS made JOIN events AS turn ON turn.run_id = made.run_id AND turn.kind = 'turn'
+           WHERE made.issue_id = ? AND made.kind = 'workspace' AND json_extract(made.data, '$.key') = ?
+             AND coalesce(json_extract(made.data, '$.inode'), 0) = ? LIMIT 1""",
+        (made.issue_id, made.key, made.inode),
+    ).fetchone()
+    return row is not None
+
+
 def events(
     db: Connection,
     *,

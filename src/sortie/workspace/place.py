@@ -2,7 +2,8 @@
 
 A new workspace is unfinished until its `after_create` hook succeeded. The note of that is an empty file
 `<root>/.incomplete/<key>`, made before the directory and removed by `mark_complete`; a workspace that still
-has its note when it is opened is thrown away and made anew, because nobody knows how far its creation got.
+has its note when it is opened is thrown away and made anew, because nobody knows how far its creation got. Agents
+can write notes too, so one is believed only of a directory that is known and in which no agent ever worked.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from ..errors import WorkspaceError
 from ..protocol.safefiles import open_directory
-from ..protocol.trees import Check, go_on, remove_tree
+from ..protocol.trees import Check, go_on, remove_entry, remove_tree
 from .keys import workspace_key
 
 _INCOMPLETE = ".incomplete"
@@ -36,8 +37,25 @@ _FIXES = {
 }
 
 
+class Known(NamedTuple):
+    """What is recorded of a workspace; an `inode` of 0 fits any. `used` says that an agent worked in it."""
+
+    inode: int
+    used: bool
+
+    def fits(self, found: os.stat_result) -> bool:
+        return self.inode in (0, found.st_ino)
+
+
 class NotOurs(WorkspaceError):
-    """Somebody else made the directory that stands at the path."""
+    """Somebody else made what stands at `name` in the root."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"What stands at {root / name} was not made by this store, or something else took its place.",
+            fix="Move it away; the next run makes it anew.",
+        )
 
 
 class Workspace:
@@ -93,54 +111,49 @@ class Workspace:
         self.close()
 
 
-def is_anybodys(path: Path, inode: int) -> bool:  # noqa: ARG001 - the answer is the same for all
-    return True
-
-
-def open_workspace(
-    root: Path, identifier: str, is_ours: Callable[[Path, int], bool] = is_anybodys, check: Check = go_on
-) -> Workspace:
+def open_workspace(root: Path, identifier: str, known: Known | None, check: Check) -> Workspace:
     """The workspace of an issue, made if there is none or only an unfinished one. Blocks; call it in a thread.
 
-    A finished one that is not ours, by its path and inode, raises `NotOurs`: `after_create` never ran in it.
+    Whatever else stands in its place, or in that of the notes, raises `NotOurs`.
     """
     key = workspace_key(identifier)
     try:
         root.mkdir(mode=_MODE, parents=True, exist_ok=True)
         resolved = root.resolve(strict=True)
         with open_directory(resolved) as root_fd:
-            created = _make_if_needed(root_fd, key, check)
+            name = _in_the_way(root_fd, key, known)
+            if name:
+                raise NotOurs(resolved, name)
+            created = _make_if_needed(root_fd, key, known, check)
             with open_directory(root_fd, key) as workspace_fd:
-                if not created and not is_ours(resolved / key, os.fstat(workspace_fd).st_ino):
-                    raise _not_ours(resolved / key)
                 return Workspace(resolved / key, os.dup(workspace_fd), created=created)
     except OSError as error:
         raise workspace_error(f"The workspace {root / key} cannot be opened", error) from error
 
 
-class Roots:
-    """Remembers which directory each workspace root was at first sight, and notices when another took its place."""
+class Root:
+    """The directory of all workspaces as it was at the start; notices when another took its place."""
 
-    def __init__(self) -> None:
-        self._seen: dict[Path, tuple[Path, os.stat_result]] = {}
-
-    def verify(self, root: Path) -> None:
-        """Raise where the root is not what it was; at first sight it is made if need be. Blocks."""
+    def __init__(self, configured: Path) -> None:
         try:
-            if root not in self._seen:
-                root.mkdir(mode=_MODE, parents=True, exist_ok=True)
-            resolved = root.resolve(strict=True)
+            self.path = configured.resolve(strict=True)
+            self._then = self.path.stat()
+        except OSError as error:
+            raise workspace_error(f"The workspaces in {configured} cannot be reached", error) from error
+        self._configured = configured
+
+    def verify(self) -> None:
+        """Raise where the root is not what it was."""
+        try:
+            resolved = self._configured.resolve(strict=True)
             found = resolved.stat()
         except OSError as error:
-            if root not in self._seen:
-                raise workspace_error(f"The workspaces in {root} cannot be reached", error) from error
-            gone = f"{root}, where the workspaces are, cannot be reached any more: {error.strerror}."
+            gone = f"{self._configured}, where the workspaces are, cannot be reached any more: {error.strerror}."
             raise WorkspaceError(gone, fix=_RESTORE) from error
-        before, then = self._seen.setdefault(root, (resolved, found))
-        if resolved != before or not os.path.samestat(found, then):
+        if resolved != self.path or not os.path.samestat(found, self._then):
             raise WorkspaceError(
-                f"{before}, where the workspaces are, was replaced while the service runs: {root} leads to "
-                f"{resolved if resolved != before else 'another directory'} now.",
+                f"{self.path}, where the workspaces are, was replaced while the service runs: {self._configured} "
+                f"leads to {resolved if resolved != self.path else 'another directory'} now.",
                 fix=_RESTORE,
             )
 
@@ -162,56 +175,66 @@ def workspace_error(message: str, error: Exception) -> WorkspaceError:
     return WorkspaceError(f"{message}: {error.strerror}{where}.", fix=_FIXES.get(error.errno, ""))
 
 
-def note_incomplete(root_fd: int, key: str) -> None:
-    """On disk before anything else happens: after a power failure no unfinished workspace looks finished."""
-    _make_directory(root_fd, _INCOMPLETE)
-    with open_directory(root_fd, _INCOMPLETE) as notes:
-        os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
-        os.fsync(notes)
-
-
 def forget_incomplete(root_fd: int, key: str) -> None:
     try:
         with open_directory(root_fd, _INCOMPLETE) as notes:
-            os.unlink(key, dir_fd=notes)
+            remove_entry(notes, key, go_on)
             os.fsync(notes)
     except FileNotFoundError:
         pass  # There was no note.
 
 
-def _make_if_needed(root_fd: int, key: str, check: Check) -> bool:
-    _make_directory(root_fd, _INCOMPLETE)
-    if _exists(root_fd, key):
+def _note_incomplete(root_fd: int, key: str) -> None:
+    """On disk before anything else happens: after a power failure no unfinished workspace looks finished."""
+    with open_directory(root_fd, _INCOMPLETE) as notes:
+        if _found(notes, key) is None:
+            os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
+        os.fsync(notes)
+
+
+def _in_the_way(root_fd: int, key: str, known: Known | None) -> str:
+    """The name of what cannot be used and may be worth something; empty where nothing is in the way."""
+    notes = _found(root_fd, _INCOMPLETE)
+    if notes and not stat.S_ISDIR(notes.st_mode):
+        return _INCOMPLETE
+    found = _found(root_fd, key)
+    is_ours = found is None or (known is not None and known.fits(found) and stat.S_ISDIR(found.st_mode))
+    return "" if is_ours or _is_empty(root_fd, key) else key
+
+
+def _make_if_needed(root_fd: int, key: str, known: Known | None, check: Check) -> bool:
+    """Nothing is in the way: what stands at the key is known, or holds nothing."""
+    if _found(root_fd, _INCOMPLETE) is None:
+        os.mkdir(_INCOMPLETE, _MODE, dir_fd=root_fd)
+    if found := _found(root_fd, key):
         with open_directory(root_fd, _INCOMPLETE) as notes:
-            if not _exists(notes, key):
-                return False
+            is_noted = _found(notes, key) is not None
+        if known and known.fits(found) and (known.used or not is_noted):
+            forget_incomplete(root_fd, key)
+            return False
+        _note_incomplete(root_fd, key)
         remove_tree(root_fd, key, check)
     else:
-        note_incomplete(root_fd, key)
+        _note_incomplete(root_fd, key)
     os.mkdir(key, _MODE, dir_fd=root_fd)
     return True
 
 
-def _make_directory(parent: int, name: str) -> None:
+def _is_empty(directory: int, name: str) -> bool:
+    """Whether it is a directory that holds nothing, such as a death just after its making leaves."""
     try:
-        os.mkdir(name, _MODE, dir_fd=parent)
-    except FileExistsError:
-        pass  # Whether it is a directory shows when it is opened.
-
-
-def _exists(directory: int, name: str) -> bool:
-    try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
+        with open_directory(directory, name) as inner:
+            opened: int = inner
+            return not os.listdir(opened)
+    except OSError:
         return False
-    return True
 
 
-def _not_ours(path: Path) -> NotOurs:
-    return NotOurs(
-        f"The directory {path} was not made by this store, or another one took its place.",
-        fix="Move it away; the next run makes the workspace anew.",
-    )
+def _found(directory: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _changed(path: Path, how: str) -> WorkspaceError:
