@@ -127,15 +127,16 @@ def test_a_link_swapped_in_while_it_is_read_never_wins(project):
 
 
 def test_the_workspace_folder_itself_cannot_be_a_link(project):
-    """A2O-19 A2O-02: a link at the workspace's own name is refused, and no agent starts behind it."""
+    """A2O-19 A2O-02: a link at the workspace's own name goes into the archive, and no agent starts behind it."""
     elsewhere = project.root / "elsewhere"
     (elsewhere / ".sortie").mkdir(parents=True)
     (elsewhere / ".sortie" / "status").write_text("blocked\n")
     project.workspaces.mkdir()
     os.symlink(elsewhere, project.workspace("1"))
-    project.add("1", says("started"))
+    project.add("1", says("started in $(pwd -P)"))
     project.run()
-    assert project.diary() == []
-    assert project.only_run("1").status == "failed"
-    assert "Symbolic link refused" in project.only_run("1").error
+    assert project.diary() == [f"started in {project.workspace('1')}"]
+    assert not project.workspace("1").is_symlink()
+    assert "stood in the place of it and is in the archive now" in project.notes("1")
+    assert project.only_run("1").soft_stop == ""
     assert (elsewhere / ".sortie" / "status").exists()
