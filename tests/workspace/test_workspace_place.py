@@ -3,6 +3,7 @@
 import os
 import stat
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,27 @@ def test_a_directory_that_is_not_ours_goes_into_the_archive_and_a_new_one_is_mad
         assert os.listdir(workspace.fd) == []
     with tarfile.open(moved["A-1"]) as tar:
         assert tar.getnames() == ["A-1", "A-1/work"]
+
+
+@pytest.mark.parametrize("in_the_way", [False, True])
+def test_workspaces_are_made_at_the_same_time(tmp_path, in_the_way):
+    """The first runs of a service share the notes that one of them has to make."""
+
+    def make(order: tuple[Path, int]) -> list[str]:
+        root, number = order
+        workspace, _ = claim_workspace(root, f"A-{number}", None, tmp_path / "archives", go_on)
+        with workspace:
+            return os.listdir(root / ".incomplete")
+
+    roots = [tmp_path / f"root{number}" for number in range(20)]
+    for root in roots:
+        root.mkdir()
+        if in_the_way:
+            (root / ".incomplete").touch()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(make, [(root, number) for root in roots for number in range(8)]))
+    for root in roots:
+        assert sorted(os.listdir(root / ".incomplete")) == [f"A-{number}" for number in range(8)]
 
 
 def test_a_directory_that_is_not_ours_and_cannot_be_archived_is_not_used(root, tmp_path):

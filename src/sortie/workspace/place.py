@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from ..protocol.safefiles import open_directory
 from ..protocol.trees import Check, go_on, remove_entry, remove_tree
 from .keys import workspace_key
 
-_INCOMPLETE = ".incomplete"
+NOTES = ".incomplete"
 _MODE = 0o750
 _RESTORE = "Put the directory back, or restart the service if you meant it."
 
@@ -177,7 +178,7 @@ def workspace_error(message: str, error: Exception) -> WorkspaceError:
 
 def forget_incomplete(root_fd: int, key: str) -> None:
     try:
-        with open_directory(root_fd, _INCOMPLETE) as notes:
+        with open_directory(root_fd, NOTES) as notes:
             remove_entry(notes, key, go_on)
             os.fsync(notes)
     except FileNotFoundError:
@@ -186,7 +187,7 @@ def forget_incomplete(root_fd: int, key: str) -> None:
 
 def _note_incomplete(root_fd: int, key: str) -> None:
     """On disk before anything else happens: after a power failure no unfinished workspace looks finished."""
-    with open_directory(root_fd, _INCOMPLETE) as notes:
+    with open_directory(root_fd, NOTES) as notes:
         if _found(notes, key) is None:
             os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
         os.fsync(notes)
@@ -194,9 +195,9 @@ def _note_incomplete(root_fd: int, key: str) -> None:
 
 def _in_the_way(root_fd: int, key: str, known: Known | None) -> str:
     """The name of what cannot be used and may be worth something; empty where nothing is in the way."""
-    notes = _found(root_fd, _INCOMPLETE)
+    notes = _found(root_fd, NOTES)
     if notes and not stat.S_ISDIR(notes.st_mode):
-        return _INCOMPLETE
+        return NOTES
     found = _found(root_fd, key)
     is_ours = found is None or (known is not None and known.fits(found) and stat.S_ISDIR(found.st_mode))
     return "" if is_ours or _is_empty(root_fd, key) else key
@@ -204,10 +205,10 @@ def _in_the_way(root_fd: int, key: str, known: Known | None) -> str:
 
 def _make_if_needed(root_fd: int, key: str, known: Known | None, check: Check) -> bool:
     """Nothing is in the way: what stands at the key is known, or holds nothing."""
-    if _found(root_fd, _INCOMPLETE) is None:
-        os.mkdir(_INCOMPLETE, _MODE, dir_fd=root_fd)
+    with suppress(FileExistsError):
+        os.mkdir(NOTES, _MODE, dir_fd=root_fd)
     if found := _found(root_fd, key):
-        with open_directory(root_fd, _INCOMPLETE) as notes:
+        with open_directory(root_fd, NOTES) as notes:
             is_noted = _found(notes, key) is not None
         if known and known.fits(found) and (known.used or not is_noted):
             forget_incomplete(root_fd, key)

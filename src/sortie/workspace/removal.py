@@ -14,8 +14,9 @@ import re
 import secrets
 import stat
 import tarfile
+import threading
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,13 +24,15 @@ from ..errors import WorkspaceError
 from ..protocol.safefiles import UnsafeFile, open_directory, open_regular
 from ..protocol.trees import Check, go_on, refuse_changes, remove_entry
 from .archive import TIME, make_archive
-from .place import Known, NotOurs, Workspace, open_workspace, workspace_error
+from .place import NOTES, Known, NotOurs, Workspace, open_workspace, workspace_error
 
 _ARCHIVE = re.compile(r".+-(\d{8}T\d{6}Z)(-\d+)?\.tar\.gz")
 _UNFINISHED_ARCHIVE = re.compile(r"\A\..+-\d{8}T\d{6}Z\.tar\.gz\.[0-9a-f]{16}\.tmp")
 # No key has a tilde.
 _ARCHIVED = re.compile(r"\A\..+~[0-9a-f]{16}")
 _TICK_SECONDS = 0.001
+# The notes are of all workspaces; of two runs that find something in their place one moves it.
+_THE_NOTES = threading.Lock()
 
 
 def archive_workspace(
@@ -73,8 +76,11 @@ def claim_workspace(
         except NotOurs as error:
             if error.name in moved:
                 raise  # somebody puts it there again and again
-            comment = f"{identifier}, not made by us"
-            archive = archive_workspace(root.resolve(), error.name, archive_dir, comment, check)
+            with _THE_NOTES if error.name == NOTES else nullcontext():
+                if error.name == NOTES and _may_be_used(root / NOTES):
+                    continue  # another run has moved away what was there
+                comment = f"{identifier}, not made by us"
+                archive = archive_workspace(root.resolve(), error.name, archive_dir, comment, check)
             if archive:
                 moved[error.name] = archive
             remove_archived(root.resolve(), check)
@@ -121,6 +127,13 @@ def workspace_of(root: Path, key: str, known: Known | None) -> Path | None:
     if known is None or not known.fits(found) or not stat.S_ISDIR(found.st_mode):
         raise NotOurs(root, key)
     return path
+
+
+def _may_be_used(notes: Path) -> bool:
+    try:
+        return stat.S_ISDIR(notes.lstat().st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def _moment(root_fd: int) -> int:
