@@ -29,7 +29,7 @@ def test_a_refused_key_holds_dispatch_and_spends_nothing(scene):
     assert scene.run() == 3, scene.project.output()
     assert (ended(scene).error_kind, ended(scene).turns) == ("agent_auth", 0), ended(scene).error
     loaded = scene.project.loaded()
-    assert [(pause.error_kind, pause.tries) for pause in loaded.pauses] == [("agent_auth", 2)]
+    assert [(pause.error_kind, pause.tries) for pause in loaded.pauses] == [("agent_auth", 3)]
     assert (loaded.parked, loaded.spent["1"]) == ([], Spent())
     assert scene.project.state("1") == "To Do"
     assert not any(request["authorised"] for request in scene.model.steps())

@@ -68,8 +68,6 @@ class LogLines:
     def __init__(self, level: str, *, as_json: bool, names: dict[str, str], stream: IO[str] | None = None) -> None:
         self._names = dict(names)
         self._trouble = ""
-        self._level = LEVELS[level]
-        self._last_note = ""
         self._writer = LineWriter(stream or sys.stderr)
         self._log: Any = structlog.wrap_logger(
             self._writer,
@@ -87,15 +85,9 @@ class LogLines:
         """A listener of the service."""
         learn_name(self._names, event)
         sentence = narrate(event)
-        if isinstance(event, ev.Noted) and LEVELS[event.level] >= self._level:
-            self._last_note = sentence.text
         issue = self._names.get(event.issue_id, event.issue_id)
         about = {"issue": issue, "issue_id": event.issue_id, "run_id": event.run_id}
         self._say(event.at, sentence.level, ev.kind_of(event), sentence.text, {**_scalars(event), **about})
-
-    def has_said(self, sentence: str) -> bool:
-        """Whether the last note ended with it: then nobody needs it again."""
-        return self._last_note.endswith(sentence)
 
     def say(self, level: str, sentence: str) -> None:
         """Something that is not an event."""

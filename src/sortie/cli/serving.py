@@ -13,12 +13,13 @@ from ..core.redact import Redactor
 from ..engine.glance import Glance, Summary
 from ..engine.orchestrator import Orchestrator
 from ..engine.service import serve
-from ..errors import SortieError, StoreError, TrackerError, WorkspaceError
+from ..errors import StoreError
 from ..store.connect import connect_readonly
 from ..store.load import Loaded, load
 from ..workflow.config import Config
 from .live import LiveView, fits
 from .loglines import LogLines
+from .words import runnable
 
 Voice = LiveView | LogLines
 
@@ -50,21 +51,11 @@ def serve_aloud(
 
     def fall_silent() -> None:
         voice.close()
-        click.echo("Ended at once. The next `sortie run` resumes what was running.", err=True)
+        click.echo(runnable("Ended at once. The next `sortie run` resumes what was running."), err=True)
 
-    def is_news(error: BaseException) -> bool:
-        if isinstance(error, BaseExceptionGroup):
-            return False  # its members are asked
-        return not (isinstance(voice, LogLines) and voice.has_said(str(error)))
-
-    try:
-        with closing(voice), _records_forwarded(voice.say):
-            voice.open()
-            return serve(orchestrator, until_idle=until_idle, on_drain=voice.stopping, before_exit=fall_silent)
-    except* (TrackerError, WorkspaceError) as trouble:
-        if trouble.subgroup(is_news):
-            raise
-        raise SortieError("Gave up after several tries; the reason is said above.") from trouble
+    with closing(voice), _records_forwarded(voice.say):
+        voice.open()
+        return serve(orchestrator, until_idle=until_idle, on_drain=voice.stopping, before_exit=fall_silent)
 
 
 def remembered(config: Config) -> Loaded | None:

@@ -146,6 +146,7 @@ def _moment(root_fd: int) -> int:
     try:
         begun = moment = os.fstat(descriptor).st_ctime_ns
         while moment <= begun:
+            begun = moment  # a clock that was set back begins anew
             time.sleep(_TICK_SECONDS)
             os.utime(descriptor)
             moment = os.fstat(descriptor).st_ctime_ns
