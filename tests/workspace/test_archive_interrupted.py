@@ -15,23 +15,6 @@ from sortie.workspace.removal import archive_workspace, remove_archived
 from .test_workspace_archive import archive_and_remove, describe, make_dirty
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "workspaces"
-
-
-@pytest.fixture
-def archives(tmp_path):
-    return tmp_path / "archives"
-
-
-@pytest.fixture
-def workspace(root):
-    path = root / "A-1"
-    path.mkdir(parents=True)
-    return path
-
-
 class Interrupted(Exception):
     pass
 

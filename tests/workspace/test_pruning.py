@@ -2,8 +2,6 @@
 
 import os
 
-import pytest
-
 from sortie.workspace.removal import prune
 
 from .test_workspace_archive import archive_and_remove, remove
@@ -11,23 +9,6 @@ from .test_workspace_archive import archive_and_remove, remove
 OLD = "A-1-20260102T030405Z"
 OLD_TIME = 1767323045.0
 DAY = 86400
-
-
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "workspaces"
-
-
-@pytest.fixture
-def archives(tmp_path):
-    return tmp_path / "archives"
-
-
-@pytest.fixture
-def workspace(root):
-    path = root / "A-1"
-    path.mkdir(parents=True)
-    return path
 
 
 def test_an_archive_just_made_is_pruned_when_its_time_has_come(root, archives, workspace):

@@ -20,23 +20,6 @@ from sortie.protocol.trees import Check, go_on
 from sortie.workspace.removal import archive_workspace, remove_archived
 
 
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "workspaces"
-
-
-@pytest.fixture
-def archives(tmp_path):
-    return tmp_path / "archives"
-
-
-@pytest.fixture
-def workspace(root):
-    path = root / "A-1"
-    path.mkdir(parents=True)
-    return path
-
-
 def archive_and_remove(root: Path, key: str, archives: Path, name: str, check: Check = go_on) -> Path | None:
     archive = archive_workspace(root, key, archives, name, check)
     if root.is_dir():

@@ -55,8 +55,8 @@ class Orchestrator:
     """Drains a tracker with agents. `run` may be called once; `drain` ends it from outside.
 
     `workflow` is the file, or the directory of a WORKFLOW.md. `environ` is what settings and agents are taken from,
-    our own environment if left out. Each of `listeners` is
-    called with every event; `on_trouble` with a sentence while the store cannot be written, and with "" after that.
+    our own environment if left out. Each of `listeners` is called with every event; `on_trouble` with a sentence while
+    the store cannot be written, and with "" after that.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Orchestrator:
                 raise await store.lost()
             if services.ledger.gave_up:
                 fix = "The next start takes up what was running, as after a crash."
-                raise StoreError(f"The service ended although {services.ledger.trouble}", fix=fix)
+                raise StoreError(f"The service ended with its store unwritten. {services.ledger.trouble}", fix=fix)
             return summarise(services.ledger.world, drained=self._draining.is_set())
 
     def drain(self) -> None:
