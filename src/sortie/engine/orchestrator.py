@@ -55,8 +55,8 @@ class Orchestrator:
     """Drains a tracker with agents. `run` may be called once; `drain` ends it from outside.
 
     `workflow` is the file, or the directory of a WORKFLOW.md. `environ` is what settings and agents are taken from,
-    our own environment if left out. Each of `listeners` is called with every event; `on_trouble` with a sentence while
-    the store cannot be written, and with "" after that.
+    our own environment if left out. Each of `listeners` is called with every event; `on_trouble` with a sentence
+    while the store cannot be written, and with "" after that.
     """
 
     def __init__(
