@@ -26,11 +26,16 @@ LONGEST_TITLE = 200
 class Findings:
     """One look at the tracker: the events it gives rise to, and the full issues for those that may start now."""
 
-    def __init__(self, candidates: Candidates) -> None:
+    def __init__(self, candidates: Candidates, policy: Policy) -> None:
+        self._candidates = candidates
+        self._policy = policy
         self.events: list[ev.AnyEvent] = []
         self.issues: dict[str, Issue] = {issue.id: issue for issue in candidates.issues}
         self.problems = candidates.problems
-        self.remarks: list[Remark] = []
+
+    def remarks(self) -> list[Remark]:
+        """What keeps issues from being worked on by mistake. Walks over all of them: not for every look."""
+        return remarks_on(self._candidates, self._policy)
 
 
 async def look(tracker: Tracker, world: World, now: float, touched: Collection[str]) -> Findings:
@@ -48,8 +53,7 @@ async def look(tracker: Tracker, world: World, now: float, touched: Collection[s
     except TimeoutError:
         message = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
         raise TrackerError(TrackerError.TRANSPORT, message) from None
-    found = Findings(candidates)
-    found.remarks = remarks_on(candidates, world.policy)
+    found = Findings(candidates, world.policy)
     found.events.extend(_changed(candidates, world, touched, now))
     found.events.extend(_left(found.issues, world, missing, states, touched, now))
     return found

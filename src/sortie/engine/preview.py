@@ -42,4 +42,4 @@ async def preview(
     for event in (*found.events, *missing_agent(adapters.build_agent(config), config, environ, now)):
         world.apply(event)
     world.skips.clear()  # every reason is wanted, not only those that changed
-    return decide(world, Tick(now=now, candidates_known=True)), found.remarks, found.problems
+    return decide(world, Tick(now=now, candidates_known=True)), found.remarks(), found.problems

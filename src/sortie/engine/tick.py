@@ -33,7 +33,7 @@ class Ticker:
         self.undecided = False
         self.trouble: SortieError | None = None
         self._problems: tuple[str, ...] = ()
-        self._remarked: set[str] = set()
+        self._remarked: set[str] | None = None
         self._has_seen_work = False
         services.ledger.listen(self._heard)
 
@@ -110,9 +110,13 @@ class Ticker:
     def _remark(self, found: Findings) -> None:
         """What keeps issues from being worked on, once; that none is active is no news when all are done."""
         self._has_seen_work = self._has_seen_work or bool(found.issues)
-        remarks = {remark.what: remark for remark in found.remarks if remark.about_issue or not self._has_seen_work}
+        changed = any(isinstance(event, ev.IssueSeen) for event in found.events)
+        if self._remarked is not None and found.issues and not changed:
+            return  # blockers are part of what is seen of an issue
+        known = self._remarked or set()
+        remarks = {one.what: one for one in found.remarks() if one.about_issue or not self._has_seen_work}
         for what, remark in remarks.items():
-            if what not in self._remarked:
+            if what not in known:
                 self._note("warning", what, remark.detail)
         self._remarked = {*remarks}
 
