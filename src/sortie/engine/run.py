@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from sqlite3 import Connection
 from typing import Any, TypeVar
 
 import anyio
@@ -128,8 +129,7 @@ class ActiveRun:
         if self._is_stopped():
             return Outcome(status="cancelled", turns=0, session_id=self.session_id)
         session_id, session_cost = await self._conversation()
-        read = self._services.ledger.store.read
-        made = await read(partial(workspace_made, key=key))
+        made, used = await self._services.ledger.store.read(partial(_known_workspace, key=key))
         order = RunOrder(
             store_id=self._services.ledger.store.store_id,
             run_id=self.claim.run_id,
@@ -140,7 +140,7 @@ class ActiveRun:
             session_id=session_id,
             session_cost=session_cost,
             workspace=made,
-            workspace_used=made is not None and await read(partial(was_used, made=made)),
+            workspace_used=used,
             archive=archive_directory(self._workflow.config.db_path),
             tool_log=self._tool_log.path,
             broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),
@@ -335,3 +335,9 @@ class ActiveRun:
 
     def _event(self, kind: Callable[..., E], **fields: Any) -> E:
         return kind(at=self.now(), issue_id=self.claim.issue_id, run_id=self.claim.run_id, **fields)
+
+
+def _known_workspace(db: Connection, key: str) -> tuple[ev.WorkspaceMade | None, bool]:
+    """What is on record of a workspace, and whether an agent had a turn in it; in one question."""
+    made = workspace_made(db, key)
+    return made, made is not None and was_used(db, made)

@@ -98,8 +98,9 @@ class Ticker:
         if self.trouble:
             self._note("info", f"{_what(self.trouble)} can be used again", "")
         self.trouble = None
+        known = {*self._problems}
         for problem in found.problems:
-            if problem not in self._problems:
+            if problem not in known:
                 self._note("warning", "a record of the tracker is ignored", problem)
         if self._problems and not found.problems:
             self._note("info", "every record of the tracker can be used again", "")

@@ -127,7 +127,8 @@ def was_used(db: Connection, made: ev.WorkspaceMade) -> bool:
     """Whether an agent had a turn in this workspace: then its creation had come to an end."""
     row = db.execute(
         """SELECT 1 FROM events AS made JOIN events AS turn ON turn.run_id = made.run_id AND turn.kind = 'turn'
-           WHERE made.issue_id = ? AND made.kind = 'workspace' AND json_extract(made.data, '$.key') = ?
+           WHERE made.issue_id = ? AND made.kind = 'workspace' AND json_valid(made.data)
+             AND json_extract(made.data, '$.key') = ?
              AND coalesce(json_extract(made.data, '$.inode'), 0) = ? LIMIT 1""",
         (made.issue_id, made.key, made.inode),
     ).fetchone()
