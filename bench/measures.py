@@ -14,10 +14,10 @@ import anyio
 
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Policy
-from sortie.core.world import World
+from sortie.core.schedule import Schedule
 from sortie.engine.gather import look
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import TrackerSettings
+from sortie.trackers.tracker import TrackerSettings
 
 from .baseline import bare_python, bare_spawn, median_seconds
 from .project import Project, cpu_seconds, end, resident_mb
@@ -169,14 +169,14 @@ def tick(root: Path) -> list[Row]:
 async def _quiet_tick(directory: Path) -> float:
     policy = Policy(active_states=("todo",), terminal_states=("done",), handoff_state="review", max_concurrent=0)
     tracker = FileTracker.from_settings(TrackerSettings(kind="file", active_states=("todo",), base=directory))
-    world = World(policy)
+    schedule = Schedule(policy)
     measured = []
     for _ in range(7):
         before = time.perf_counter()
-        for event in (await look(tracker, world, 0.0, ())).events:
-            world.apply(event)
-        for action in decide(world, Tick(now=0.0, candidates_known=True)):
-            world.skips[action.issue_id] = (getattr(action, "rule", ""), getattr(action, "detail", ""))
+        for event in (await look(tracker, schedule, 0.0, ())).events:
+            schedule.apply(event)
+        for action in decide(schedule, Tick(now=0.0, candidates_known=True)):
+            schedule.skips[action.issue_id] = (getattr(action, "rule", ""), getattr(action, "detail", ""))
         measured.append(time.perf_counter() - before)
     return statistics.median(measured[1:])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.agents.playing import recorded
 from tests.agents.readers import READERS, transcripts_of
 
-from sortie.agents.reading import Ending
+from sortie.agents.turn_reader import Ending
 
 from .baseline import median_seconds
 from .project import Project, cpu_seconds, end

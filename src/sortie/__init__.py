@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .agents.port import Agent, AgentSettings, Reporter, Session, SessionOrder
+    from .agents.agent import Agent, AgentSettings, Reporter, Session, SessionOrder
     from .core.decide import decide
     from .core.model import Blocker, Comment, Issue, IssueRef, Usage
-    from .core.world import World
-    from .engine.glance import Summary
+    from .core.schedule import Schedule
     from .engine.orchestrator import Orchestrator
+    from .engine.report import Summary
     from .engine.service import serve
     from .errors import (
         AgentError,
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
         TrackerError,
         WorkspaceError,
     )
-    from .protocol.status import Status, delete_status, parse_status, read_status
-    from .trackers.port import Candidates, Tracker, TrackerSettings
+    from .protocol.status_file import Status, delete_status, parse_status, read_status
+    from .trackers.tracker import Candidates, Tracker, TrackerSettings
     from .workspace.keys import workspace_key
 
 _HOMES = {
-    "agents.port": ("Agent", "AgentSettings", "Reporter", "Session", "SessionOrder"),
+    "agents.agent": ("Agent", "AgentSettings", "Reporter", "Session", "SessionOrder"),
     "core.decide": ("decide",),
     "core.model": ("Blocker", "Comment", "Issue", "IssueRef", "Usage"),
-    "core.world": ("World",),
-    "engine.glance": ("Summary",),
+    "core.schedule": ("Schedule",),
+    "engine.report": ("Summary",),
     "engine.orchestrator": ("Orchestrator",),
     "engine.service": ("serve",),
     "errors": (
@@ -47,8 +47,8 @@ _HOMES = {
         "TrackerError",
         "WorkspaceError",
     ),
-    "protocol.status": ("Status", "delete_status", "parse_status", "read_status"),
-    "trackers.port": ("Candidates", "Tracker", "TrackerSettings"),
+    "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
+    "trackers.tracker": ("Candidates", "Tracker", "TrackerSettings"),
     "workspace.keys": ("workspace_key",),
 }
 
@@ -65,6 +65,7 @@ __all__ = [
     "IssueRef",
     "Orchestrator",
     "Reporter",
+    "Schedule",
     "Session",
     "SessionOrder",
     "SortieError",
@@ -76,7 +77,6 @@ __all__ = [
     "TrackerSettings",
     "Usage",
     "WorkspaceError",
-    "World",
     "decide",
     "delete_status",
     "parse_status",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sortie.agents.acp import AcpAgent
-from sortie.agents.port import AgentSettings
+from sortie.agents.acp.acp import AcpAgent
+from sortie.agents.agent import AgentSettings
 from sortie.errors import AgentError
 
 from .playing import TRANSCRIPTS

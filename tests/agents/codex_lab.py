@@ -7,8 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from sortie.agents.codex import Codex
-from sortie.agents.port import AgentSettings
+from sortie.agents.agent import AgentSettings
+from sortie.agents.codex.codex import Codex
 
 from .playing import TRANSCRIPTS
 

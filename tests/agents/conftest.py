@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from sortie.agents.port import AgentEvent, Muttered, Said, SessionOpened, SessionOrder, Used
+from sortie.agents.agent import AgentEvent, Said, SessionOpened, SessionOrder, StderrLine, Used
 from sortie.process.identity import RUN_MARK, STORE_MARK, Identity
 from sortie.process.platform import prepare
 
@@ -37,7 +37,7 @@ class Recorder:
 
     @property
     def muttered(self):
-        return [event.text for event in self.events if isinstance(event, Muttered)]
+        return [event.text for event in self.events if isinstance(event, StderrLine)]
 
     @property
     def sessions(self):

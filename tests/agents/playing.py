@@ -6,8 +6,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from sortie.agents.port import Said, ToolFinished, ToolStarted, Used
-from sortie.agents.reading import Ending, TurnReader
+from sortie.agents.agent import Said, ToolFinished, ToolStarted, Used
+from sortie.agents.turn_reader import Ending, TurnReader
 from sortie.core.model import Usage
 
 WELL = Ending()

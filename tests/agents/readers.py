@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sortie.agents.acp_stream import AcpReader
-from sortie.agents.claude_stream import ClaudeReader
-from sortie.agents.codex_stream import CodexReader
-from sortie.agents.copilot_stream import CopilotReader
-from sortie.agents.gemini_stream import GeminiReader
-from sortie.agents.opencode_stream import OpenCodeReader
-from sortie.agents.reading import Ending, TurnReader
+from sortie.agents.acp.acp_stream import AcpReader
+from sortie.agents.claude.claude_stream import ClaudeReader
+from sortie.agents.codex.codex_stream import CodexReader
+from sortie.agents.copilot.copilot_stream import CopilotReader
+from sortie.agents.gemini.gemini_stream import GeminiReader
+from sortie.agents.opencode.opencode_stream import OpenCodeReader
+from sortie.agents.turn_reader import Ending, TurnReader
 
 from .playing import TRANSCRIPTS, Played
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from sortie.agents.acp_agents import UNKNOWN
-from sortie.agents.acp_messages import McpCapabilities
-from sortie.agents.acp_servers import servers_for
-from sortie.agents.port import ToolStarted, Troubled, TurnEnded
+from sortie.agents.acp.acp_agents import UNKNOWN
+from sortie.agents.acp.acp_messages import McpCapabilities
+from sortie.agents.acp.acp_servers import servers_for
+from sortie.agents.agent import ErrorReported, ToolStarted, TurnEnded
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -110,7 +110,7 @@ async def test_a_conversation_that_is_not_known_is_begun_anew(lab, name):
     assert asked in ("session/resume", "session/load", "session/list")
     (opened,) = lab.recorder.sessions
     assert not opened.startswith("1111")
-    assert "cannot be resumed" in lab.events(Troubled)[0].detail
+    assert "cannot be resumed" in lab.events(ErrorReported)[0].detail
 
 
 async def test_opencode_does_not_go_on_in_another_directory(lab):
@@ -124,7 +124,7 @@ async def test_opencode_does_not_go_on_in_another_directory(lab):
     await session.close()
     assert "session/resume" not in [method for method, _ in lab.requests]
     assert lab.recorder.sessions == ["fresh"]
-    assert "does not belong to this workspace" in lab.events(Troubled)[0].detail
+    assert "does not belong to this workspace" in lab.events(ErrorReported)[0].detail
 
 
 async def test_an_agent_that_cannot_resume_begins_anew(lab):
@@ -137,7 +137,7 @@ async def test_an_agent_that_cannot_resume_begins_anew(lab):
     )
     await session.close()
     assert lab.recorder.sessions == ["fresh"]
-    assert "neither session/resume nor session/load" in lab.events(Troubled)[0].detail
+    assert "neither session/resume nor session/load" in lab.events(ErrorReported)[0].detail
 
 
 async def test_our_tools_reach_the_agent_and_others_where_it_takes_them(lab, mcp):
@@ -153,7 +153,7 @@ async def test_our_tools_reach_the_agent_and_others_where_it_takes_them(lab, mcp
             "headers": [{"name": "X-Key", "value": "k"}],
         },
     ]
-    assert "the MCP server old is left out" in lab.events(Troubled)[0].detail
+    assert "the MCP server old is left out" in lab.events(ErrorReported)[0].detail
 
 
 async def test_codex_waits_for_the_tools_before_it_works(lab):
@@ -164,13 +164,13 @@ async def test_codex_waits_for_the_tools_before_it_works(lab):
 async def test_copilot_is_told_to_take_the_tools_by_an_argument(lab, mcp):
     await lab.run("copilot-two-prompts", order={"mcp_config": mcp})
     assert [one["name"] for one in lab.asked("session/new")["mcpServers"]] == ["far", "old"]
-    assert '--additional-mcp-config @"$SORTIE_MCP_CONFIG"' in lab.events(Troubled)[0].detail
+    assert '--additional-mcp-config @"$SORTIE_MCP_CONFIG"' in lab.events(ErrorReported)[0].detail
 
 
 async def test_copilot_with_that_argument_gives_no_cause_for_complaint(lab, mcp):
     argument = ' --additional-mcp-config=@"$SORTIE_MCP_CONFIG"'
     await lab.run("copilot-two-prompts", order={"mcp_config": mcp}, more=argument)
-    assert lab.events(Troubled) == []
+    assert lab.events(ErrorReported) == []
 
 
 @pytest.mark.parametrize("content", ["{", '{"mcpServers": 5}', '{"mcpServers": {"a": {"args": 1}}}'])

@@ -8,11 +8,11 @@ import anyio
 import pytest
 from msgspec import Raw
 
-from sortie.agents.acp import AcpAgent
-from sortie.agents.acp_agents import KNOWN
-from sortie.agents.acp_conversation import AcpConversation, AcpOptions
+from sortie.agents.acp.acp import AcpAgent
+from sortie.agents.acp.acp_agents import KNOWN
+from sortie.agents.acp.acp_conversation import AcpConversation, AcpOptions
+from sortie.agents.agent import AgentSettings, TurnEnded
 from sortie.agents.jsonrpc import Message, Peer, RpcError
-from sortie.agents.port import AgentSettings, TurnEnded
 from sortie.errors import AgentError
 from sortie.process.child import start
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import Raw
 
-from sortie.agents.acp_agents import KNOWN, UNKNOWN, fault_in_answer, fault_in_words
-from sortie.agents.acp_messages import Tokens
-from sortie.agents.acp_stream import AcpReader, Running
+from sortie.agents.acp.acp_agents import KNOWN, UNKNOWN, fault_in_answer, fault_in_words
+from sortie.agents.acp.acp_messages import Tokens
+from sortie.agents.acp.acp_stream import AcpReader, Running
+from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, Said, ToolFinished, ToolStarted, Used
 from sortie.agents.jsonrpc import RpcError
-from sortie.agents.port import Alive, Limited, Said, ToolFinished, ToolStarted, Troubled, Used
-from sortie.agents.reading import Ending
+from sortie.agents.turn_reader import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -293,7 +293,7 @@ def test_tools_are_told_once_with_their_arguments():
     known = update("tool_call_update", toolCallId="t", rawInput={"command": "ls"}, title="ls")
     done = tool("failed", rawOutput="Exit code 3")
     events = Played(AcpReader(), [call, known, known, done, done]).events
-    told = [event for event in events if not isinstance(event, Alive)]
+    told = [event for event in events if not isinstance(event, Heartbeat)]
     assert told[:2] == [ToolStarted("Bash", '{"command":"ls"}'), ToolFinished("Bash", True, "Exit code 3")]
 
 
@@ -315,27 +315,27 @@ def test_a_tool_has_a_name_of_some_kind(call, name):
 
 
 def test_retries_and_limits_are_told():
-    assert any(isinstance(event, Troubled) for event in Played(AcpReader(), recorded("acp-codex-403")).events)
-    assert any(isinstance(event, Limited) for event in Played(AcpReader(), recorded("acp-codex-429")).events)
+    assert any(isinstance(event, ErrorReported) for event in Played(AcpReader(), recorded("acp-codex-403")).events)
+    assert any(isinstance(event, LimitReported) for event in Played(AcpReader(), recorded("acp-codex-429")).events)
     info = {"status": "rejected", "resetsAt": 1794799999, "rateLimitType": "five_hour"}
     limited = update("usage_update", used=1, size=2, _meta={"_claude/rateLimit": info})
     refused = line(id=4, error={"code": -32603, "message": "Internal error", "data": {"errorKind": "rate_limit"}})
     played = Played(AcpReader(), [limited, refused])
     assert played.error is not None
     assert (played.outcome, played.error.until) == (AgentError.RATE_LIMITED, 1794799999.0)
-    assert Limited("five_hour limit: rejected", 1794799999.0) in played.events
+    assert LimitReported("five_hour limit: rejected", 1794799999.0) in played.events
 
 
 def test_another_server_that_does_not_start_is_only_trouble():
     meta = {"claudeCode": {"kind": "mcpServerStatus", "server": "other", "status": "failed"}}
     played = Played(AcpReader(), [text("**It failed**", _meta=meta), text("x"), answer()])
     assert played.outcome == "completed"
-    assert any(isinstance(event, Troubled) for event in played.events)
+    assert any(isinstance(event, ErrorReported) for event in played.events)
 
 
 def test_what_another_session_does_is_only_a_sign_of_life():
     reader = AcpReader(session_id="mine")
-    assert reader.read(text("from a helper\n")) == [Alive()]
+    assert reader.read(text("from a helper\n")) == [Heartbeat()]
 
 
 def test_nothing_counts_after_the_last_word():

@@ -7,9 +7,9 @@ import os
 import anyio
 import pytest
 
-from sortie.agents.claude_code import ClaudeCode
-from sortie.agents.port import AgentSettings, TurnEnded
-from sortie.agents.turnwise import Turn
+from sortie.agents.agent import AgentSettings, TurnEnded
+from sortie.agents.claude.claude_code import ClaudeCode
+from sortie.agents.per_turn import Turn
 from sortie.errors import AgentError
 
 

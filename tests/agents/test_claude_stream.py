@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sortie.agents.claude_stream import ClaudeReader
-from sortie.agents.port import Limited, Troubled
-from sortie.agents.reading import Ending
+from sortie.agents.agent import ErrorReported, LimitReported
+from sortie.agents.claude.claude_stream import ClaudeReader
+from sortie.agents.turn_reader import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -128,7 +128,7 @@ def sentence(text, **fields):
 def test_when_claude_tries_again_is_not_when_a_limit_ends():
     played = play("claude-429")
     assert (played.outcome, played.error.until) == (AgentError.RATE_LIMITED, None)
-    assert [event.until for event in played.events if isinstance(event, Limited)] == [None]
+    assert [event.until for event in played.events if isinstance(event, LimitReported)] == [None]
     long = verdict(retry(error_status=429, retry_delay_ms=61_000))
     assert (long.outcome, long.error.until) == (AgentError.RATE_LIMITED, None)
 
@@ -256,7 +256,7 @@ def test_a_refused_key_is_judged_by_the_last_word_alone():
     """Claude may have a fresh one at its next attempt."""
     refused = retry(error_status=401, error="authentication_failed", retry_delay_ms=500)
     played = verdict(refused, sentence("Done."), result())
-    assert (played.outcome, isinstance(played.events[0], Troubled)) == ("completed", True)
+    assert (played.outcome, isinstance(played.events[0], ErrorReported)) == ("completed", True)
     assert verdict(refused).reader.decided is False
     assert verdict(refused, refused, result(is_error=True, api_error_status=401)).outcome == AgentError.AUTH
 
@@ -270,7 +270,7 @@ def test_another_server_of_the_operator_that_fails_is_only_told():
     }
     played = verdict(json.dumps(init).encode(), result())
     assert played.outcome == "completed"
-    assert played.events == [Troubled("The MCP server x did not start."), *played.events[1:]]
+    assert played.events == [ErrorReported("The MCP server x did not start."), *played.events[1:]]
 
 
 def test_root_is_told_what_to_do():

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sortie.agents.codex import Codex
-from sortie.agents.port import AgentSettings, Troubled
+from sortie.agents.agent import AgentSettings, ErrorReported
+from sortie.agents.codex.codex import Codex
 from sortie.errors import AgentError
 
 from .codex_lab import THREAD, TOOLS, Lab, agent
@@ -196,7 +196,7 @@ async def test_other_servers_may_be_late_and_ours_may_not(lab, mcp_config):
     [thread] = lab.asked("thread/start")
     far = thread["config"]["mcp_servers"]["far.away"]
     assert (far["url"], far["http_headers"]) == ("https://mcp.example.com", {"X-Key": "k"})
-    assert any(isinstance(event, Troubled) and "MCP servers" in event.detail for event in lab.recorder.events)
+    assert any(isinstance(event, ErrorReported) and "MCP servers" in event.detail for event in lab.recorder.events)
 
 
 @pytest.mark.parametrize("resume", ["", "01a1e229-f818-7583-976a-9aed58c2df94"])

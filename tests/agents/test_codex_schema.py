@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from jsonschema import Draft7Validator
 
-from sortie.agents.codex_thread import DECLINED
+from sortie.agents.codex.codex_thread import DECLINED
 from tests import npm
 from tests.real_agents.programs import need
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sortie.agents.codex import Codex
-from sortie.agents.port import ToolStarted, Troubled, TurnEnded
+from sortie.agents.agent import ErrorReported, ToolStarted, TurnEnded
+from sortie.agents.codex.codex import Codex
 from sortie.errors import AgentError
 
 from .codex_lab import THREAD, Lab, agent
@@ -57,7 +57,9 @@ async def test_a_resumed_thread_counts_from_where_it_stood(lab, workspace):
 async def test_a_refused_resume_begins_a_fresh_thread(lab):
     await lab.run("codex-bad-resume", order={"resume": "01a1e21a-0000-7943-b8af-69da22bb4955"})
     assert lab.recorder.sessions == ["01a1e228-3ba3-7cf3-9182-7b98b28d4268"]
-    assert any(isinstance(event, Troubled) and "no rollout found" in event.detail for event in lab.recorder.events)
+    assert any(
+        isinstance(event, ErrorReported) and "no rollout found" in event.detail for event in lab.recorder.events
+    )
 
 
 async def test_another_thread_than_the_one_asked_for_is_a_refusal(lab):

@@ -7,10 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from sortie.agents.codex_faults import fault_of
-from sortie.agents.codex_stream import CodexReader
-from sortie.agents.port import Limited, Muttered, Troubled, Used
-from sortie.agents.resets import reset_time
+from sortie.agents.agent import ErrorReported, LimitReported, StderrLine, Used
+from sortie.agents.codex.codex_errors import fault_of
+from sortie.agents.codex.codex_stream import CodexReader
+from sortie.agents.reset_times import reset_time
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -156,15 +156,19 @@ def test_waiting_for_a_limit_begins_with_a_notice_and_ends_with_work():
 def test_retries_are_told_and_warnings_are_muttered():
     reader = begun()
     retried = problem("Reconnecting... 1/5", http(500), details="high demand")
-    assert reader.read(note("error", threadId=THREAD, willRetry=True, error=retried)) == [Troubled("high demand")]
-    assert reader.read(note("warning", message="no metadata")) == [Muttered("no metadata")]
-    assert reader.read(note("configWarning", summary="no bubblewrap", details=None)) == [Muttered("no bubblewrap")]
+    assert reader.read(note("error", threadId=THREAD, willRetry=True, error=retried)) == [
+        ErrorReported("high demand")
+    ]
+    assert reader.read(note("warning", message="no metadata")) == [StderrLine("no metadata")]
+    assert reader.read(note("configWarning", summary="no bubblewrap", details=None)) == [
+        StderrLine("no bubblewrap")
+    ]
 
 
 def test_a_used_up_window_tells_when_it_ends():
     reader = begun()
     windows = {"primary": window(100, 5000), "secondary": window(40, 90000)}
-    assert [Limited("The usage limit of the account is reached.", 5000.0)] == reader.read(
+    assert [LimitReported("The usage limit of the account is reached.", 5000.0)] == reader.read(
         note("account/rateLimits/updated", rateLimits=windows)
     )
     failed = note(
@@ -182,7 +186,7 @@ def test_windows_with_room_are_not_worth_a_word():
     assert not [
         event
         for event in reader.read(note("account/rateLimits/updated", rateLimits={"primary": window(99, 5000)}))
-        if isinstance(event, Limited)
+        if isinstance(event, LimitReported)
     ]
     assert reader.limit_until is None
 
@@ -192,7 +196,7 @@ def test_the_status_of_a_server_is_kept_for_its_thread():
     reader.read(note("mcpServer/startupStatus/updated", threadId="t", name="a", status="ready"))
     told = reader.read(note("mcpServer/startupStatus/updated", threadId="t", name="b", status="failed", error="no"))
     assert reader.servers == {("t", "a"): ("ready", ""), ("t", "b"): ("failed", "no")}
-    assert told == [Troubled("The MCP server b did not start: no")]
+    assert told == [ErrorReported("The MCP server b did not start: no")]
 
 
 @pytest.mark.parametrize(

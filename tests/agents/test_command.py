@@ -4,11 +4,11 @@ import signal
 import anyio
 import pytest
 
+from sortie.agents.agent import AgentSettings
 from sortie.agents.command import CommandAgent
-from sortie.agents.port import AgentSettings
 from sortie.agents.program import locate
 from sortie.errors import AgentError
-from sortie.process.tree import look_up
+from sortie.process.process_table import look_up
 
 from .conftest import Recorder
 

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from sortie.agents.copilot_cli import CopilotCli
-from sortie.agents.port import AgentSettings, Troubled, TurnEnded
-from sortie.agents.turnwise import Turn
+from sortie.agents.agent import AgentSettings, ErrorReported, TurnEnded
+from sortie.agents.copilot.copilot_cli import CopilotCli
+from sortie.agents.per_turn import Turn
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -210,7 +210,7 @@ async def test_a_refused_resume_begins_a_fresh_conversation(stand_in, make_order
 
 async def test_an_id_that_is_none_begins_a_fresh_conversation(stand_in, make_order, recorder):
     await run(stand_in("print(open(T + '/copilot-ok.jsonl').read())"), make_order(resume="ses_1"), recorder)
-    assert recorder.events[0] == Troubled(
+    assert recorder.events[0] == ErrorReported(
         "'ses_1' is not the id of a Copilot session. A fresh conversation begins."
     )
     assert len(recorder.identities) == 1

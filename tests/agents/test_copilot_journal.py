@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortie.agents.copilot_journal import Journal, ModelCall, copilot_home
+from sortie.agents.copilot.copilot_journal import Journal, ModelCall, copilot_home
 from sortie.core.model import Usage
 
 from .playing import recorded

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from sortie.agents.copilot_journal import ModelCall
-from sortie.agents.copilot_stream import CopilotReader
-from sortie.agents.port import Limited, Muttered, Troubled, Used
-from sortie.agents.reading import Ending
+from sortie.agents.agent import ErrorReported, LimitReported, StderrLine, Used
+from sortie.agents.copilot.copilot_journal import ModelCall
+from sortie.agents.copilot.copilot_stream import CopilotReader
+from sortie.agents.turn_reader import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -92,13 +92,13 @@ def test_recorded_failures(name, code, kind):
     """The last four end with a `result` of exit code 0, the last one although it was interrupted."""
     played = play(name, ending=Ending(code=code))
     assert played.outcome == kind
-    assert [said for said in played.events if isinstance(said, Troubled)]
+    assert [said for said in played.events if isinstance(said, ErrorReported)]
 
 
 def test_a_limit_that_the_agent_sat_out_is_no_failure():
     played = play("copilot-429-recovered")
     assert played.outcome == "completed"
-    assert [type(said) for said in played.events if isinstance(said, Limited)] == [Limited]
+    assert [type(said) for said in played.events if isinstance(said, LimitReported)] == [LimitReported]
 
 
 def test_the_cap_of_autopilot_ends_a_turn_well():
@@ -186,7 +186,7 @@ def test_another_server_of_the_operator_that_fails_is_only_told_and_only_once():
     loaded = event("session.mcp_servers_loaded", servers=[{"name": "x", "status": "failed", "error": "no"}])
     played = verdict(change, loaded, ANSWER, result())
     assert played.outcome == "completed"
-    assert played.events.count(Troubled("The MCP server x is failed: no")) == 1
+    assert played.events.count(ErrorReported("The MCP server x is failed: no")) == 1
 
 
 def test_servers_on_their_way_are_no_trouble():
@@ -254,5 +254,5 @@ def test_the_result_of_a_tool_that_an_earlier_process_began_is_read():
 def test_lines_that_are_no_events_are_for_the_log_and_not_the_agents_word():
     played = verdict(b"warning: something", b'{"type": 7}', b'"x"', ANSWER, result())
     assert played.outcome == "completed"
-    assert played.events[0] == Muttered("warning: something")
+    assert played.events[0] == StderrLine("warning: something")
     assert played.said == ["Done."]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.agents.faults import fault, fault_of_exit
-from sortie.agents.resets import reset_time
+from sortie.agents.error_kinds import fault, fault_of_exit
+from sortie.agents.reset_times import reset_time
 from sortie.errors import AgentError
 
 NOW = 1_800_000_000.0
@@ -84,7 +84,7 @@ def test_only_what_a_second_try_cannot_mend_is_never_tried_again():
 
 
 def test_every_kind_is_in_the_documented_table():
-    from sortie.agents import faults
+    from sortie.agents import error_kinds as faults
 
     kinds = {value for name, value in vars(AgentError).items() if name.isupper() and isinstance(value, str)}
     table = {line.split("|")[1].strip() for line in faults.__doc__.splitlines() if line.startswith("| ")}
@@ -178,7 +178,7 @@ def test_without_a_zone_it_is_the_time_of_this_machine():
 def test_a_machine_without_a_list_of_time_zones_knows_utc_and_no_other():
     """The limit stands, only its end is not known."""
     program = (
-        "from sortie.agents.resets import reset_time\n"
+        "from sortie.agents.reset_times import reset_time\n"
         "print(reset_time('resets 3pm (America/Bogota)', 0.0), reset_time('resets 3pm (UTC)', 0.0))"
     )
     nothing = {**os.environ, "PYTHONTZPATH": ""}

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from sortie.agents.gemini import Gemini
-from sortie.agents.port import AgentSettings, Troubled, TurnEnded
-from sortie.agents.turnwise import Turn
+from sortie.agents.agent import AgentSettings, ErrorReported, TurnEnded
+from sortie.agents.gemini.gemini import Gemini
+from sortie.agents.per_turn import Turn
 from sortie.errors import AgentError
 
 
@@ -156,7 +156,7 @@ async def test_a_refused_resume_begins_a_fresh_conversation(stand_in, make_order
     await run(command, make_order(resume="gone"), recorder, tmp_path)
     assert recorder.sessions == ["84232b46-52ee-45bc-85ca-7e957473d931"]
     assert len(recorder.identities) == 2
-    assert [event for event in recorder.events if isinstance(event, Troubled)]
+    assert [event for event in recorder.events if isinstance(event, ErrorReported)]
 
 
 async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_order, recorder, tmp_path):

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from sortie.agents import gemini_home
+from sortie.agents.gemini import gemini_home
 from sortie.errors import AgentError
 
 OURS = {"type": "stdio", "command": "/usr/bin/sortie", "args": ["mcp-server"], "env": {"SORTIE_RUN_ID": "r"}}

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from sortie.agents.gemini_stream import GeminiReader
-from sortie.agents.port import Alive, Limited, Said, Troubled
-from sortie.agents.reading import Ending
+from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, Said
+from sortie.agents.gemini.gemini_stream import GeminiReader
+from sortie.agents.turn_reader import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -94,7 +94,7 @@ def test_recorded_failures(name, code, kind):
     """With the exit codes that came with them: 0 says nothing, and the last five are even called a success."""
     played = play(name, code)
     assert played.outcome == kind
-    assert any(isinstance(event, Troubled) for event in played.events)
+    assert any(isinstance(event, ErrorReported) for event in played.events)
 
 
 def test_tokens_of_a_failed_turn_are_counted():
@@ -190,7 +190,7 @@ def test_a_missing_tool_server_ends_the_turn_before_it_costs_anything():
 def test_a_long_wait_for_a_limit_is_left_to_us(line, seconds, decided):
     reader = GeminiReader()
     (limited,) = reader.overhear(line)
-    assert isinstance(limited, Limited) and limited.until
+    assert isinstance(limited, LimitReported) and limited.until
     assert limited.until - time.time() == pytest.approx(seconds, abs=5)
     assert reader.decided is decided
     if decided:
@@ -250,7 +250,7 @@ def test_a_missing_login_is_told_without_the_noise_around_it():
 def test_pieces_of_a_message_become_whole_lines():
     played = verdict(INIT, said("One "), said("line\nand"), said(" another"), success())
     assert played.said == ["One line", "and another"]
-    assert played.events[1] == Alive()
+    assert played.events[1] == Heartbeat()
     endless = verdict(*[said("x" * 1000)] * 9)
     assert [event for event in endless.events if isinstance(event, Said)]
 

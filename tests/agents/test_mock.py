@@ -4,8 +4,8 @@ from typing import Any
 import anyio
 import pytest
 
+from sortie.agents.agent import AgentSettings, SessionOpened
 from sortie.agents.mock import MockAgent
-from sortie.agents.port import AgentSettings, SessionOpened
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 

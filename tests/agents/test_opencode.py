@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from sortie.agents.opencode import OpenCode
-from sortie.agents.port import AgentSettings, Troubled, TurnEnded
-from sortie.agents.turnwise import Turn
+from sortie.agents.agent import AgentSettings, ErrorReported, TurnEnded
+from sortie.agents.opencode.opencode import OpenCode
+from sortie.agents.per_turn import Turn
 from sortie.errors import AgentError
 
 from .playing import TRANSCRIPTS
@@ -256,7 +256,7 @@ async def test_a_conversation_of_another_place_is_never_spoken_in(stand_in, make
     """Resumed from here, OpenCode would work in that other place."""
     await run(stand_in(RESUMES, listed), make_order(resume=RESUMED), recorder)
     assert recorder.sessions != [RESUMED]
-    assert isinstance(recorder.events[0], Troubled)
+    assert isinstance(recorder.events[0], ErrorReported)
     assert recorder.events[-1] == TurnEnded("completed")
 
 

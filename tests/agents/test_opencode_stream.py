@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.agents.opencode_stream import OpenCodeReader
-from sortie.agents.port import Alive, Limited, Muttered, Troubled
-from sortie.agents.reading import Ending
+from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, StderrLine
+from sortie.agents.opencode.opencode_stream import OpenCodeReader
+from sortie.agents.turn_reader import Ending
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -144,7 +144,7 @@ def test_what_the_provider_answers_decides_the_kind(name, kind):
 def test_the_time_of_the_next_try_comes_from_the_providers_answer():
     def until(**headers):
         played = verdict(reported("APIError", message="slow down", statusCode=429, responseHeaders=headers))
-        assert [type(event) for event in played.events] == [Limited]
+        assert [type(event) for event in played.events] == [LimitReported]
         return played.error.until
 
     assert until(**{"retry-after": "3600"}) == pytest.approx(time.time() + 3600, abs=60)
@@ -240,7 +240,7 @@ def test_one_that_lingers_after_its_last_word_has_completed():
 @pytest.mark.parametrize("said", [LOST, CLOSED])
 def test_our_server_that_does_not_run_fails_the_turn_at_once(said):
     reader = OpenCodeReader()
-    assert [type(event) for event in reader.overhear(said)] == [Troubled]
+    assert [type(event) for event in reader.overhear(said)] == [ErrorReported]
     assert reader.decided
     assert play("ok", Ending(stderr=f"noise\n{said}")).outcome == AgentError.TOOLS
 
@@ -271,9 +271,9 @@ def test_an_unknown_model_is_told_by_name_although_the_stream_calls_it_unexpecte
 @pytest.mark.parametrize(
     ("said", "event"),
     [
-        ("scripted 500", Troubled("scripted 500")),
-        ("Rate limit reached", Limited("Rate limit reached")),
-        ("x" * 3000, Troubled("x" * 600)),
+        ("scripted 500", ErrorReported("scripted 500")),
+        ("Rate limit reached", LimitReported("Rate limit reached")),
+        ("x" * 3000, ErrorReported("x" * 600)),
     ],
 )
 def test_attempts_that_are_made_again_are_told_and_decide_nothing(said, event):
@@ -289,7 +289,7 @@ def test_a_limit_that_lasts_is_not_waited_out_in_silence():
     reader.overhear(ATTEMPT.format("false", "Rate limit reached, try again in 20s"))
     assert not reader.decided
     (event,) = reader.overhear(ATTEMPT.format("false", "Rate limit reached, try again in 20m"))
-    assert isinstance(event, Limited) and reader.failure
+    assert isinstance(event, LimitReported) and reader.failure
     assert event.until == pytest.approx(time.time() + 1200, abs=60)
     assert (reader.failure.kind, reader.failure.until) == (AgentError.RATE_LIMITED, event.until)
     mended = play("ok", Ending(stderr=ATTEMPT.format("false", "Rate limit reached, try again in 20m")))
@@ -345,9 +345,9 @@ def test_a_last_word_with_wrong_types_is_none(broken):
 
 def test_unknown_events_are_signs_of_life_and_noise_is_for_the_log():
     reader = OpenCodeReader()
-    assert reader.read(line("session.idle", extra={"a": 1})) == [Alive()]
+    assert reader.read(line("session.idle", extra={"a": 1})) == [Heartbeat()]
     assert reader.read(b"Performing one time database migration...") == [
-        Muttered("Performing one time database migration...")
+        StderrLine("Performing one time database migration...")
     ]
     assert verdict(START, step(), line("later")).outcome == "completed"
 

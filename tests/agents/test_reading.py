@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sortie.agents.port import Used
-from sortie.agents.reading import LINE_LIMIT, Ending, Meter, brief, speech
+from sortie.agents.agent import Used
+from sortie.agents.turn_reader import LINE_LIMIT, Ending, Meter, brief, speech
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 from sortie.process.lines import LineSplitter

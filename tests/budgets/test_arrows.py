@@ -23,7 +23,9 @@ ALLOWED: dict[str, set[str]] = {
     "agents": {"core", "process", "errors", "plugins", "protocol"},
     "workspace": {"core", "process", "protocol", "errors"},
     "tools": {"protocol", "plugins", "errors", "core", "trackers", "workflow"},
-    "hosts": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
+    "sources": {"core", "errors", "plugins", "protocol", "trackers", "workflow", "runs", "tools"},
+    "runs": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools", "hosts"},
+    "hosts": {"runs", "agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
 }
 ALLOWED["engine"] = {*ALLOWED}
 ALLOWED["cli"] = {*ALLOWED}

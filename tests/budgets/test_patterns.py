@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 import sortie
-from sortie.agents.faults import fault, fault_of_exit
-from sortie.agents.gemini_home import _COMMENT
-from sortie.agents.gemini_stream import GeminiReader
-from sortie.agents.opencode_stream import OpenCodeReader
-from sortie.agents.reading import Ending
-from sortie.agents.resets import reset_time
-from sortie.cli.words import clean
+from sortie.agents.error_kinds import fault, fault_of_exit
+from sortie.agents.gemini.gemini_home import _COMMENT
+from sortie.agents.gemini.gemini_stream import GeminiReader
+from sortie.agents.opencode.opencode_stream import OpenCodeReader
+from sortie.agents.reset_times import reset_time
+from sortie.agents.turn_reader import Ending
+from sortie.cli.format import clean
 from sortie.workflow.gotemplate import go_lines
 
 LONG = 300_000

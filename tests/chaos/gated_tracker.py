@@ -16,7 +16,7 @@ import anyio
 from sortie.core.fingerprint import mark_of
 from sortie.core.model import Issue
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import TrackerSettings
+from sortie.trackers.tracker import TrackerSettings
 
 PATIENCE = 0.005
 

@@ -9,11 +9,11 @@ from typing import Any
 from sortie.core import events as ev
 from sortie.core.fingerprint import mark_of
 from sortie.core.replay import replay
-from sortie.core.world import World
+from sortie.core.schedule import Schedule
 from sortie.engine.memory import world_of
 from sortie.store.connect import connect_readonly
 from sortie.store.load import Loaded, load
-from sortie.store.reading import events
+from sortie.store.queries import events
 
 from .scene import Scene
 
@@ -72,12 +72,12 @@ def _read(scene: Scene) -> tuple[list[ev.AnyEvent], Loaded]:
         return log, load(db, max(_fold(log).days, default=""))
 
 
-def _fold(log: list[ev.AnyEvent]) -> World:
+def _fold(log: list[ev.AnyEvent]) -> Schedule:
     policies = [event.policy for event in log if isinstance(event, ev.PolicySet)]
-    world = World(policies[0])
+    schedule = Schedule(policies[0])
     for event in log:
-        world.apply(event)
-    return world
+        schedule.apply(event)
+    return schedule
 
 
 def assert_no_overlap(scene: Scene) -> None:

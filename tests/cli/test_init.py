@@ -13,7 +13,7 @@ import pytest
 
 from sortie.cli.init import AGENTS
 from sortie.engine.adapters import kinds
-from sortie.workflow.load import load
+from sortie.workflow.loader import load
 
 from .scene import ask
 

@@ -20,8 +20,8 @@ from sortie.cli.live import LiveView
 from sortie.core.budget import Spent
 from sortie.core.events import Noted, Park, Retry
 from sortie.core.model import Usage
-from sortie.core.world import Aside, Waiting
-from sortie.engine.glance import Glance, RunGlance
+from sortie.core.schedule import ParkedIssue, Waiting
+from sortie.engine.report import Glance, RunGlance
 
 from .scene import BLOCK, REVIEW, WAIT
 
@@ -155,7 +155,7 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = ""
             for number in range(waiting)
         ),
         parked=tuple(
-            Aside(
+            ParkedIssue(
                 issue_id=str(number),
                 identifier=f"{prefix}P-{number}",
                 park=Park(kind="signal", reason="no access", fingerprint=""),

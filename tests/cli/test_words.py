@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from sortie.cli.format import amount, clean, duration, seconds_of, short, stamp
 from sortie.cli.printing import print_json
-from sortie.cli.words import amount, clean, duration, seconds_of, short, stamp
 
 
 @given(st.text())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sortie.core.exits import Outcome
+from sortie.core.conclude import Outcome
 from sortie.core.model import Usage
 from sortie.core.policy import Limits, Policy
 
@@ -149,7 +149,7 @@ def _edit(sim: Simulation, step: Step) -> None:
         for issue_id in vanished:
             sim.people.bring_back(issue_id)
     elif issues:
-        busy = [issue_id for issue_id in issues if issue_id in sim.live or issue_id in sim.world.parked]
+        busy = [issue_id for issue_id in issues if issue_id in sim.live or issue_id in sim.schedule.parked]
         issue_id = pick(busy or issues, step.which) if step.which % 3 else pick(issues, step.which)
         match what:
             case "move":

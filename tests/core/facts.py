@@ -1,4 +1,4 @@
-"""Views, runs and worlds with everything filled in, for tests that care about one field."""
+"""Views, runs and schedules with everything filled in, for tests that care about one field."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from sortie.core import events as ev
 from sortie.core.policy import Policy
-from sortie.core.world import Aside, Running, Waiting, World
+from sortie.core.schedule import ParkedIssue, Running, Schedule, Waiting
 
 NOW = 1774914000.0  # 2026-03-30T23:40:00Z
 DAY = "2026-03-30"
@@ -32,14 +32,14 @@ def waiting(issue_id: str = "1", **more: Any) -> Waiting:
     return Waiting(issue_id=issue_id, identifier=f"D-{issue_id}", retry=ev.Retry(**fields))
 
 
-def parked(issue_id: str = "1", **more: Any) -> Aside:
+def parked(issue_id: str = "1", **more: Any) -> ParkedIssue:
     fields: dict[str, Any] = {"kind": "signal", "reason": "a key is missing", "fingerprint": "before", **more}
-    return Aside(issue_id=issue_id, identifier=f"D-{issue_id}", park=ev.Park(**fields), since=NOW - 60)
+    return ParkedIssue(issue_id=issue_id, identifier=f"D-{issue_id}", park=ev.Park(**fields), since=NOW - 60)
 
 
-def world(*held: ev.View | Running | Waiting | Aside, rules: Policy = POLICY) -> World:
-    """A world with these in it; the issue of a run, a retry or a parking is there as an active one."""
-    made = World(rules)
+def schedule(*held: ev.View | Running | Waiting | ParkedIssue, rules: Policy = POLICY) -> Schedule:
+    """A schedule with these in it; the issue of a run, a retry or a parking is there as an active one."""
+    made = Schedule(rules)
     for item in held:
         if isinstance(item, ev.View):
             made.issues[item.id] = item
@@ -50,6 +50,6 @@ def world(*held: ev.View | Running | Waiting | Aside, rules: Policy = POLICY) ->
                 made.running[item.issue_id] = item
             case Waiting():
                 made.waiting[item.issue_id] = item
-            case Aside():
+            case ParkedIssue():
                 made.parked[item.issue_id] = item
     return made

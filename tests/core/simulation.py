@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from sortie.core import actions as act
 from sortie.core import events as ev
 from sortie.core.budget import day_of, turn_refused
+from sortie.core.conclude import Outcome, pause, settle, stopped, wants_handoff
 from sortie.core.decide import Tick
-from sortie.core.exits import Outcome, pause, settle, stopped, wants_handoff
 from sortie.core.fingerprint import fingerprint
 from sortie.core.liveness import Pulse, overdue
 from sortie.core.model import Issue, Usage
 from sortie.core.operator import obey
 from sortie.core.policy import Policy
-from sortie.core.world import Running, World
+from sortie.core.schedule import Running, Schedule
 from sortie.engine.ending import outcome_of
 from sortie.engine.gather import view_of
 from sortie.engine.memory import world_of
@@ -57,7 +57,7 @@ class Simulation:
         self.policy = policy
         self.in_progress = in_progress
         self.now = START
-        self.world = World(policy)
+        self.schedule = Schedule(policy)
         self.log: list[ev.AnyEvent] = []
         self.live: dict[str, Live] = {}
         self._runs = 0
@@ -76,8 +76,8 @@ class Simulation:
 
     def post(self, *events: ev.AnyEvent) -> None:
         for event in events:
-            check_event(self.world, event, self.people.snapshot(), self.now)
-            self.world.apply(event)
+            check_event(self.schedule, event, self.people.snapshot(), self.now)
+            self.schedule.apply(event)
             self.log.append(event)
             record(self._database, event)
 
@@ -97,37 +97,37 @@ class Simulation:
         tick = Tick(
             now=self.now,
             candidates_known=answers,
-            overdue=overdue([run.pulse for run in self.live.values()], self.world.policy, self.now),
+            overdue=overdue([run.pulse for run in self.live.values()], self.schedule.policy, self.now),
             unsure=tuple(touched),
         )
-        actions = check_decision(self.world, tick)
+        actions = check_decision(self.schedule, tick)
         if actions:
             self.post(*self._events(actions, tick))
         for action in actions:
             if isinstance(action, act.Start):
                 self._begin(seen[action.issue_id], action.session_id)
         if answers:
-            check_nothing_lost(self.world, self.people, self.now, touched)
+            check_nothing_lost(self.schedule, self.people, self.now, touched)
 
     def _missing(self, seen: dict[str, Issue]) -> set[str]:
-        held = {*self.world.running, *self.world.waiting, *self.world.parked}
-        return {key for key in held if key in self.world.issues and not self._shows(seen, key)}
+        held = {*self.schedule.running, *self.schedule.waiting, *self.schedule.parked}
+        return {key for key in held if key in self.schedule.issues and not self._shows(seen, key)}
 
     def _shows(self, seen: dict[str, Issue], issue_id: str) -> bool:
-        return issue_id in seen and self.world.policy.is_active(seen[issue_id].state)
+        return issue_id in seen and self.schedule.policy.is_active(seen[issue_id].state)
 
     def _changed(self, seen: dict[str, Issue], touched: list[str]) -> list[ev.AnyEvent]:
         found: list[ev.AnyEvent] = []
         for issue_id, issue in seen.items():
-            view = view_of(issue, self.world.policy, parked=issue_id in self.world.parked)
-            changed = self.world.issues.get(issue_id) != view
+            view = view_of(issue, self.schedule.policy, parked=issue_id in self.schedule.parked)
+            changed = self.schedule.issues.get(issue_id) != view
             if changed and issue_id not in touched and self._shows(seen, issue_id):
                 found.append(ev.IssueSeen(at=self.now, issue_id=issue_id, view=view))
         return found
 
     def _left(self, seen: dict[str, Issue], missing: set[str], touched: list[str]) -> list[ev.AnyEvent]:
         found: list[ev.AnyEvent] = []
-        for issue_id, view in self.world.issues.items():
+        for issue_id, view in self.schedule.issues.items():
             if self._shows(seen, issue_id) or issue_id in touched:
                 continue
             if issue_id not in missing or issue_id not in seen:
@@ -154,7 +154,7 @@ class Simulation:
     # -- runs -------------------------------------------------------------------------------------------------
 
     def _begin(self, issue: Issue, session_id: str) -> None:
-        claim = self.world.running[issue.id]
+        claim = self.schedule.running[issue.id]
         assert issue.id not in self.live, "two live runs of one issue"
         pulse = Pulse(issue_id=issue.id, run_id=claim.run_id, last_sign=self.now)
         self.live[issue.id] = Live(claim, self.policy, issue, pulse, session_id or f"s-{claim.run_id}")
@@ -173,7 +173,7 @@ class Simulation:
         elif run.pulse.turn_started is not None:
             run.pulse.turn_started = None
             run.turns += 1
-            if self.world.fault_of(run.claim.agent) and run.claim.run_id in self.world.trials:
+            if self.schedule.fault_of(run.claim.agent) and run.claim.run_id in self.schedule.trials:
                 self.post(ev.ProviderResumed(**common, provider=run.claim.agent, why="a run of it works"))
             self.post(ev.TurnEnded(**common, turn=run.turns))
             self._refresh(run)
@@ -191,9 +191,9 @@ class Simulation:
             self._refresh(run)
 
     def _turn_refused(self, issue_id: str) -> str:
-        world = self.world
-        return turn_refused(world.spent_on(issue_id), world.policy.per_issue) or turn_refused(
-            world.spent_today(day_of(self.now)), world.policy.per_day
+        schedule = self.schedule
+        return turn_refused(schedule.spent_on(issue_id), schedule.policy.per_issue) or turn_refused(
+            schedule.spent_today(day_of(self.now)), schedule.policy.per_day
         )
 
     def use(self, issue_id: str, usage: Usage) -> None:
@@ -207,7 +207,7 @@ class Simulation:
         """The run ends. `crash`: the orchestrator dies between the verdict and the settlement."""
         run = self.live.pop(issue_id)
         outcome = replace(outcome, turns=run.turns, session_id=run.session_id)
-        claim = self.world.running[issue_id]
+        claim = self.schedule.running[issue_id]
         if claim.stop and outcome.status != "succeeded":
             outcome = stopped(outcome, claim.stop, claim.stop_detail)
         self._finish(claim, run.policy, run.issue, outcome, hands_over=hands_over, crash=crash)
@@ -262,8 +262,8 @@ class Simulation:
             if policy.is_active(self.people.issues[claim.issue_id].state):
                 self.people.move(claim.issue_id, policy.handoff_state)
             issue = replace(issue, state=policy.handoff_state)
-        fault = self.world.fault_of(claim.agent)
-        turn = self.world.running[claim.issue_id].turn
+        fault = self.schedule.fault_of(claim.agent)
+        turn = self.schedule.running[claim.issue_id].turn
         result = settle(
             outcome,
             claim,
@@ -273,18 +273,18 @@ class Simulation:
             fingerprint="",
             now=self.now,
             faults=fault.tries if fault else 0,
-            works_for_others=self.world.works_for_others(claim),
-            used=self.world.spent_on(claim.issue_id).tokens > 0,
+            works_for_others=self.schedule.works_for_others(claim),
+            used=self.schedule.spent_on(claim.issue_id).tokens > 0,
         )
         if result.park:
             if not seen:
                 issue = self.people.snapshot().get(claim.issue_id, issue)
                 seen = fingerprint(issue)
             result = replace(result, park=replace(result.park, fingerprint=seen))
-        view = self.world.issues.get(issue.id)
+        view = self.schedule.issues.get(issue.id)
         if view and view.state != issue.state:
             self.post(ev.IssueSeen(at=self.now, issue_id=issue.id, view=replace(view, state=issue.state)))
-        self.post(*pause(outcome, result, claim, self.world, self.now))
+        self.post(*pause(outcome, result, claim, self.schedule, self.now))
         self.post(
             ev.Settled(
                 at=self.now,
@@ -303,7 +303,7 @@ class Simulation:
 
     def command(self, verb: str, issue: str) -> None:
         self._commands += 1
-        answer = obey(self.world, verb, issue, self.now)
+        answer = obey(self.schedule, verb, issue, self.now)
         done = ev.Commanded(
             at=self.now,
             issue_id=answer.issue_id,
@@ -319,7 +319,7 @@ class Simulation:
         self.post(ev.PolicySet(at=self.now, policy=policy))
 
     def drain(self) -> None:
-        for run in list(self.world.running.values()):
+        for run in list(self.schedule.running.values()):
             if not run.stop and not run.ended:
                 self.post(
                     ev.Stopping(
@@ -335,12 +335,12 @@ class Simulation:
         self.live.clear()
         loaded = load(self._database, day_of(self.now))
         remembered = world_of(loaded, self.policy)
-        check_same(self.world, remembered, day_of(self.now))
-        self.world = remembered
+        check_same(self.schedule, remembered, day_of(self.now))
+        self.schedule = remembered
         self._open()
         for row in loaded.claims:
-            claim = self.world.running[row.issue_id]
-            view = self.world.issues.get(row.issue_id)
+            claim = self.schedule.running[row.issue_id]
+            view = self.schedule.issues.get(row.issue_id)
             title, state = (view.title, view.state) if view else ("", "")
             known = Issue(id=row.issue_id, identifier=row.identifier, title=title, state=state)
             issue = self.people.snapshot().get(row.issue_id, known)

@@ -12,9 +12,9 @@ from sortie.core import events as ev
 from sortie.core.budget import Spent, day_of, session_refused, turn_refused
 from sortie.core.model import Usage
 from sortie.core.policy import Limits
-from sortie.core.world import World
+from sortie.core.schedule import Schedule
 
-from .facts import DAY, NOW, POLICY, running, world
+from .facts import DAY, NOW, POLICY, running, schedule
 
 NEXT_DAY = "2026-03-31"
 
@@ -64,7 +64,7 @@ def settled(refund: str) -> ev.Settled:
 
 
 def test_a_refund_returns_the_session_to_the_issue_and_the_day():
-    made = World(POLICY)
+    made = Schedule(POLICY)
     made.apply(claimed())
     made.apply(settled(refund=DAY))
     assert made.spent_on("1") == Spent()
@@ -72,7 +72,7 @@ def test_a_refund_returns_the_session_to_the_issue_and_the_day():
 
 
 def test_a_refund_for_yesterday_leaves_today_alone():
-    made = World(POLICY)
+    made = Schedule(POLICY)
     made.apply(claimed("1", DAY))
     made.apply(claimed("2", NEXT_DAY))
     made.apply(settled(refund=DAY))
@@ -81,7 +81,7 @@ def test_a_refund_for_yesterday_leaves_today_alone():
 
 
 def test_a_clock_that_is_set_back_and_forth_gives_no_day_a_second_budget():
-    made = World(POLICY)
+    made = Schedule(POLICY)
     made.apply(claimed("1", NEXT_DAY))
     made.apply(claimed("2", DAY))
     assert made.spent_today(DAY) == Spent(sessions=1), "what is spent on an earlier day counts there"
@@ -89,7 +89,7 @@ def test_a_clock_that_is_set_back_and_forth_gives_no_day_a_second_budget():
 
 
 def test_turns_and_usage_are_charged_to_the_issue_and_the_day():
-    made = world(running())
+    made = schedule(running())
     made.apply(ev.TurnStarted(at=NOW, issue_id="1", run_id="r1", turn=1, day=DAY))
     made.apply(ev.Charged(at=NOW, issue_id="1", run_id="r1", usage=Usage(10, 5, cost_usd=0.25), day=DAY))
     assert made.spent_on("1") == made.spent_today(DAY) == Spent(turns=1, tokens=15, usd=0.25)
@@ -97,7 +97,7 @@ def test_turns_and_usage_are_charged_to_the_issue_and_the_day():
 
 
 def test_unparking_by_hand_resets_the_budget_of_the_issue_but_not_that_of_the_day():
-    made = world(running())
+    made = schedule(running())
     made.apply(ev.TurnStarted(at=NOW, issue_id="1", run_id="r1", turn=1, day=DAY))
     made.apply(ev.Unparked(at=NOW, issue_id="1", identifier="D-1", why="by hand", reset_budget=True))
     assert made.spent_on("1") == Spent()

@@ -8,16 +8,16 @@ from sortie.core import actions as act
 from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Limits
-from sortie.core.world import Pause, World
+from sortie.core.schedule import Pause, Schedule
 
 from .deeds import event_of
-from .facts import DAY, NOW, parked, policy, running, view, waiting, world
+from .facts import DAY, NOW, parked, policy, running, schedule, view, waiting
 from .laws import check_decision, shuffled
 
 TICK = Tick(now=NOW, candidates_known=True)
 
 
-def told(made: World, tick: Tick = TICK) -> list[str]:
+def told(made: Schedule, tick: Tick = TICK) -> list[str]:
     """The decision in short: what, and for which issue."""
     return [_short(action) for action in check_decision(made, tick)]
 
@@ -35,7 +35,7 @@ def _short(action: act.Action) -> str:
 
 
 def test_priority_comes_first_then_what_was_begun_then_age_then_the_name():
-    made = world(
+    made = schedule(
         view("7", created_at="2026-01-01"),
         view("6", priority=2),
         view("5", priority=2, created_at="2026-01-02"),
@@ -50,12 +50,12 @@ def test_priority_comes_first_then_what_was_begun_then_age_then_the_name():
 
 
 def test_two_issues_of_one_name_have_an_order_too():
-    made = world(view("b", identifier="D-1"), view("a", identifier="D-1"), rules=policy(max_concurrent=1))
+    made = schedule(view("b", identifier="D-1"), view("a", identifier="D-1"), rules=policy(max_concurrent=1))
     assert told(made) == ["start a: new", "skip b: no-slot"]
 
 
 def test_the_order_in_which_things_are_remembered_never_shows():
-    made = world(
+    made = schedule(
         *(waiting(key) for key in "dbca"),
         *(parked(key) for key in "hfge"),
         *(running(key) for key in "lkji"),
@@ -73,36 +73,36 @@ def test_the_order_in_which_things_are_remembered_never_shows():
 
 
 def test_the_last_slot_goes_to_the_first_in_line():
-    made = world(running("9"), view("1", priority=2), view("2", priority=1), rules=policy(max_concurrent=2))
+    made = schedule(running("9"), view("1", priority=2), view("2", priority=1), rules=policy(max_concurrent=2))
     assert told(made) == ["start 2: new", "skip 1: no-slot"]
 
 
 def test_a_full_state_does_not_hold_up_the_others():
     rules = policy(max_concurrent_by_state={"todo": 1})
-    made = world(view("1"), view("2"), view("3", state="In Progress"), rules=rules)
+    made = schedule(view("1"), view("2"), view("3", state="In Progress"), rules=rules)
     assert told(made) == ["start 1: new", "skip 2: no-state-slot", "start 3: new"]
 
 
 def test_runs_count_in_the_state_their_issue_is_in_now():
     rules = policy(max_concurrent_by_state={"in progress": 1})
-    made = world(running("9"), view("9", state="In Progress"), view("1", state="in progress"), rules=rules)
+    made = schedule(running("9"), view("9", state="In Progress"), view("1", state="in progress"), rules=rules)
     assert told(made) == ["skip 1: no-state-slot"]
 
 
 def test_sessions_started_in_the_same_tick_count_for_the_day():
-    made = world(view("1"), view("2"), view("3"), rules=policy(per_day=Limits(sessions=3)))
+    made = schedule(view("1"), view("2"), view("3"), rules=policy(per_day=Limits(sessions=3)))
     made.days[DAY] = Spent(sessions=1)
     assert told(made) == ["start 1: new", "start 2: new", "skip 3: day-budget"]
 
 
 def test_a_new_day_has_a_new_budget():
-    made = world(view("1"), rules=policy(per_day=Limits(sessions=3)))
+    made = schedule(view("1"), rules=policy(per_day=Limits(sessions=3)))
     made.days["2026-03-29"] = Spent(sessions=3)
     assert told(made) == ["start 1: new"]
 
 
 def test_a_paused_provider_holds_up_everything_until_its_time():
-    made = world(view("1"), rules=policy(provider="codex"))
+    made = schedule(view("1"), rules=policy(provider="codex"))
     made.pauses["codex"] = Pause(until=NOW + 1, error_kind="rate_limited", detail="")
     assert told(made) == ["skip 1: provider-paused"]
     assert told(made, Tick(now=NOW + 1, candidates_known=True)) == ["start 1: new"]
@@ -113,7 +113,7 @@ def held(until: float, issue_id: str = "", tries: int = 1) -> Pause:
 
 
 def test_a_fault_of_the_agent_holds_up_everything_with_its_reason():
-    made = world(view("1"), view("2"))
+    made = schedule(view("1"), view("2"))
     made.pauses["command"] = held(NOW + 1)
     assert told(made) == ["skip 1: agent-held", "skip 2: agent-held"]
     assert decide(made, Tick(now=NOW, candidates_known=True))[0] == act.Skip(
@@ -122,7 +122,7 @@ def test_a_fault_of_the_agent_holds_up_everything_with_its_reason():
 
 
 def test_one_run_at_a_time_tries_whether_the_agent_works_again():
-    made = world(view("1"), view("2"), view("3"))
+    made = schedule(view("1"), view("2"), view("3"))
     made.pauses["command"] = held(NOW)
     assert told(made) == ["start 1: new", "skip 2: agent-held", "skip 3: agent-held"]
     made.running["1"] = running("1")
@@ -131,14 +131,14 @@ def test_one_run_at_a_time_tries_whether_the_agent_works_again():
 
 
 def test_runs_from_before_the_fault_do_not_count_as_a_try():
-    made = world(view("1"), view("2"))
+    made = schedule(view("1"), view("2"))
     made.pauses["command"] = held(NOW)
     made.running["1"] = running("1")
     assert told(made) == ["start 2: new"]
 
 
 def test_the_issue_that_met_the_fault_is_not_the_one_that_tries_again_while_there_is_another():
-    made = world(view("1", priority=1), view("2", priority=2))
+    made = schedule(view("1", priority=1), view("2", priority=2))
     made.pauses["command"] = held(NOW, issue_id="1")
     assert told(made) == ["start 2: new", "skip 1: agent-held"]
 
@@ -148,22 +148,22 @@ def test_the_issue_that_met_the_fault_is_not_the_one_that_tries_again_while_ther
 
 @pytest.mark.parametrize("gap", ["identifier", "title"])
 def test_a_record_with_a_gap_does_not_start(gap):
-    assert told(world(view("1", **{gap: ""}))) == ["skip 1: incomplete"]
+    assert told(schedule(view("1", **{gap: ""}))) == ["skip 1: incomplete"]
 
 
 def test_a_blocked_issue_waits_for_its_blockers():
-    assert told(world(view("1", blocked_by=("D-2",)))) == ["skip 1: blocked-by"]
+    assert told(schedule(view("1", blocked_by=("D-2",)))) == ["skip 1: blocked-by"]
 
 
 @pytest.mark.parametrize("state", ["Done", "Backlog", "Review"])
 def test_an_issue_that_is_not_active_is_not_spoken_of(state):
-    assert told(world(view("1", state=state))) == []
+    assert told(schedule(view("1", state=state))) == []
 
 
 def test_a_retry_starts_at_its_time_with_its_attempt_session_and_failures():
     retry = waiting("1", due_at=NOW + 5, attempt=4, failures=2, session_id="s1")
-    assert told(world(retry)) == ["skip 1: waiting"]
-    (start,) = decide(world(retry), Tick(now=NOW + 5, candidates_known=True))
+    assert told(schedule(retry)) == ["skip 1: waiting"]
+    (start,) = decide(schedule(retry), Tick(now=NOW + 5, candidates_known=True))
     assert start == act.Start(issue_id="1", identifier="D-1", attempt=4, failures=2, cause="error", session_id="s1")
 
 
@@ -182,11 +182,11 @@ def test_a_retry_starts_at_its_time_with_its_attempt_session_and_failures():
 )
 def test_a_parked_issue_starts_only_after_what_frees_its_kind(kind, fingerprint, expected):
     """A2O-09: unchanged stays parked; not knowing is no change; what was stopped by hand is freed by hand."""
-    assert told(world(parked("1", kind=kind), view("1", fingerprint=fingerprint))) == [expected]
+    assert told(schedule(parked("1", kind=kind), view("1", fingerprint=fingerprint))) == [expected]
 
 
 def test_a_freed_issue_goes_on_with_the_next_attempt_in_its_session():
-    made = world(parked("1", attempt=2, session_id="s1"), view("1", fingerprint="after"))
+    made = schedule(parked("1", attempt=2, session_id="s1"), view("1", fingerprint="after"))
     (start,) = decide(made, TICK)
     assert start == act.Start(issue_id="1", identifier="D-1", attempt=3, cause="changed", session_id="s1")
 
@@ -194,8 +194,8 @@ def test_a_freed_issue_goes_on_with_the_next_attempt_in_its_session():
 # -- budget of an issue ---------------------------------------------------------------------------------------
 
 
-def over_budget(*held: object) -> World:
-    made = world(view("1"), *held, rules=policy(per_issue=Limits(sessions=2)))  # type: ignore[arg-type]
+def over_budget(*held: object) -> Schedule:
+    made = schedule(view("1"), *held, rules=policy(per_issue=Limits(sessions=2)))  # type: ignore[arg-type]
     made.spent["1"] = Spent(sessions=2)
     return made
 
@@ -244,11 +244,11 @@ def test_an_issue_over_its_budget_starts_when_the_limit_is_raised():
     ],
 )
 def test_a_run_is_stopped_when_its_issue_leaves_except_by_hand_off(state, expected):
-    assert told(world(running("1"), view("1", state=state))) == expected
+    assert told(schedule(running("1"), view("1", state=state))) == expected
 
 
 def test_a_run_whose_issue_is_gone_is_stopped():
-    made = world(running("1"))
+    made = schedule(running("1"))
     del made.issues["1"]
     assert told(made) == ["stop 1: gone"]
 
@@ -256,30 +256,30 @@ def test_a_run_whose_issue_is_gone_is_stopped():
 @pytest.mark.parametrize("more", [{"stop": "operator"}, {"ended": True}])
 def test_a_run_that_is_ending_is_not_stopped_again(more):
     late = act.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
-    made = world(running("1", **more), view("1", state="Done"))
+    made = schedule(running("1", **more), view("1", state="Done"))
     assert told(made, Tick(now=NOW, candidates_known=True, overdue=(late,))) == []
 
 
 def test_an_overdue_run_is_stopped_even_when_the_tracker_does_not_answer():
     late = act.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
-    made = world(running("1"), running("2"), view("2", state="Done"), view("3"))
+    made = schedule(running("1"), running("2"), view("2", state="Done"), view("3"))
     assert told(made, Tick(now=NOW, candidates_known=False, overdue=(late,))) == ["stop 1: stalled"]
 
 
 def test_an_overdue_report_about_an_earlier_run_stops_nothing():
     late = act.Overdue(issue_id="1", run_id="r0", cause="stalled", detail="quiet")
-    assert told(world(running("1")), Tick(now=NOW, candidates_known=True, overdue=(late,))) == []
+    assert told(schedule(running("1")), Tick(now=NOW, candidates_known=True, overdue=(late,))) == []
 
 
 def test_what_is_missing_altogether_stays_parked_but_is_not_tried_again():
-    made = world(parked("1"), waiting("2"))
+    made = schedule(parked("1"), waiting("2"))
     made.issues.clear()
     assert told(made) == ["dropretry 2"]
 
 
 def test_nothing_is_decided_about_an_issue_whose_run_ended_while_the_tracker_was_read():
     """What the tracker said of it may be older than that end: a parked issue would start, a done one too."""
-    made = world(
+    made = schedule(
         parked("1"),
         view("1", fingerprint="stale"),
         waiting("2"),
@@ -299,7 +299,7 @@ def test_nothing_is_decided_about_an_issue_whose_run_ended_while_the_tracker_was
 
 @pytest.mark.parametrize("slots", [1, 200])
 def test_ten_thousand_candidates_are_spoken_of_once(slots):
-    made = world(
+    made = schedule(
         *(view(str(n), priority=n * 7 % 5, created_at=f"2026-01-{n % 28 + 1:02}") for n in range(10_000)),
         rules=policy(max_concurrent=slots),
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.core.exits import (
+from sortie.core.conclude import (
     AGENT_FAULTS,
     FIRST_HOLD,
     LIMIT_WITHOUT_RESET,
@@ -22,11 +22,11 @@ from sortie.core.exits import (
     settle,
     wants_handoff,
 )
-from sortie.core.exits import stopped as stopped_by
+from sortie.core.conclude import stopped as stopped_by
 from sortie.core.policy import Policy
 from sortie.errors import AgentError
 
-from .facts import NOW, POLICY, policy, running, world
+from .facts import NOW, POLICY, policy, running, schedule
 from .laws import nominal
 
 NO_HANDOFF = policy()
@@ -268,7 +268,7 @@ def test_the_more_runs_meet_a_fault_the_longer_it_takes_until_the_next_one_tries
 
 def test_runs_that_began_before_a_fault_was_known_make_it_no_worse():
     outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False)
-    run, made = running(agent="command"), world()
+    run, made = running(agent="command"), schedule()
     (first,) = pause(outcome, follows(outcome), run, made, NOW)
     made.apply(first)
     assert pause(outcome, follows(outcome), run, made, NOW) == []

@@ -8,26 +8,26 @@ from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.operator import Answer, obey
-from sortie.core.world import World
+from sortie.core.schedule import Schedule
 
-from .facts import NOW, parked, running, view, waiting, world
+from .facts import NOW, parked, running, schedule, view, waiting
 
 
-def situation(name: str) -> World:
+def situation(name: str) -> Schedule:
     match name:
         case "running":
-            return world(running())
+            return schedule(running())
         case "stopping":
-            return world(running(stop="stalled"))
+            return schedule(running(stop="stalled"))
         case "ending":
-            return world(running(ended=True))
+            return schedule(running(ended=True))
         case "waiting":
-            return world(waiting(due_at=NOW + 60, session_id="s1"))
+            return schedule(waiting(due_at=NOW + 60, session_id="s1"))
         case "queued":
-            return world(view())
+            return schedule(view())
         case "inactive":
-            return world(view(state="Backlog"))
-    return world(parked(kind=name.removeprefix("parked for ")))
+            return schedule(view(state="Backlog"))
+    return schedule(parked(kind=name.removeprefix("parked for ")))
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_an_unknown_verb_is_refused_with_those_that_exist():
     assert "unpark, stop, retry" in answer.outcome
 
 
-def carried_out(made: World, verb: str) -> World:
+def carried_out(made: Schedule, verb: str) -> Schedule:
     for event in obey(made, verb, "D-1", NOW).events:
         made.apply(event)
     return made
 
 
-def causes(made: World) -> list[object]:
+def causes(made: Schedule) -> list[object]:
     actions = decide(made, Tick(now=NOW, candidates_known=True))
     return [getattr(action, "cause", getattr(action, "rule", type(action))) for action in actions]
 

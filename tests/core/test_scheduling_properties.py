@@ -26,8 +26,8 @@ def test_the_laws_hold_at_every_step_and_all_work_comes_to_an_end(
         happen(sim, story, policies)
         settle_everything(sim)
         assert not sim.live
-        assert not sim.world.running
-        assert not sim.world.waiting
-        for issue_id, issue in sim.people.candidates(sim.world.policy).items():
-            assert issue_id in sim.world.parked or not issue.title, "neither done nor given up"
+        assert not sim.schedule.running
+        assert not sim.schedule.waiting
+        for issue_id, issue in sim.people.candidates(sim.schedule.policy).items():
+            assert issue_id in sim.schedule.parked or not issue.title, "neither done nor given up"
         assert [*replay(ev.decode(ev.encode(event)) for event in sim.log)] == []

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sortie.agents import faults, registry
+from sortie.agents import error_kinds as faults
+from sortie.agents import registry
 from sortie.agents.cli import CliAgent
 from sortie.engine.reload import check_workflow
 

@@ -21,7 +21,7 @@ import yaml
 
 from sortie.core import events as ev
 from sortie.errors import StoreError
-from sortie.store import reading
+from sortie.store import queries as reading
 from sortie.store.connect import connect_readonly
 from sortie.store.load import Loaded, load
 

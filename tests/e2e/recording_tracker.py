@@ -22,7 +22,7 @@ import anyio
 from sortie.core.model import Issue
 from sortie.errors import TrackerError
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import Candidates, TrackerSettings
+from sortie.trackers.tracker import Candidates, TrackerSettings
 
 
 class RecordingTracker(FileTracker):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
-from sortie.engine.deeds import ACTS_ON_ONE_ISSUE
+from sortie.engine.tool_calls import ACTS_ON_ONE_ISSUE
 
 from .project import Project
 from .shell import BLOCKED, FOR_EVER, says

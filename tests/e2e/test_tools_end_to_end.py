@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sortie.store import reading
+from sortie.store import queries as reading
 from sortie.tools.broker import call as ask_broker
 from sortie.tools.cancellation import Cancellation
 

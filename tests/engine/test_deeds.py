@@ -10,10 +10,10 @@ from sortie.core import events as ev
 from sortie.core.model import IssueRef
 from sortie.core.policy import Policy
 from sortie.core.redact import Redactor
-from sortie.core.world import World
-from sortie.engine import deeds
-from sortie.engine.deeds import Deeds
-from sortie.engine.toollog import CALLS_OF_ONE_RUN, ToolCall
+from sortie.core.schedule import Schedule
+from sortie.engine import tool_calls as deeds
+from sortie.engine.tool_calls import Deeds
+from sortie.runs.tool_log import CALLS_OF_ONE_RUN, ToolCall
 from sortie.trackers.file import FileTracker
 
 SECRET = "s3cret-s3cret"
@@ -49,10 +49,10 @@ def brokered(tracker):
 
 
 def deeds_of_a_run(tracker, **options):
-    world = World(policy=Policy(active_states=("To Do",)))
+    schedule = Schedule(policy=Policy(active_states=("To Do",)))
     view = ev.View(id="2", identifier="T-2", title="t", state="To Do")
-    world.apply(ev.IssueSeen(at=0.0, issue_id="2", view=view))
-    return Deeds(IssueRef("1", "T-1"), "r1", world, tracker, Redactor([SECRET]), **options)
+    schedule.apply(ev.IssueSeen(at=0.0, issue_id="2", view=view))
+    return Deeds(IssueRef("1", "T-1"), "r1", schedule, tracker, Redactor([SECRET]), **options)
 
 
 def move(target: str, **changes) -> ToolCall:

@@ -6,8 +6,8 @@ import pytest
 
 from sortie.core.model import Blocker, Issue
 from sortie.core.policy import Policy
-from sortie.engine.remarks import CIRCLES_NAMED, remarks_on, unnamed_states
-from sortie.trackers.port import Candidates
+from sortie.sources.remarks import CIRCLES_NAMED, remarks_on, unnamed_states
+from sortie.trackers.tracker import Candidates
 
 POLICY = Policy(active_states=("Todo",), terminal_states=("Done",), handoff_state="In Review")
 ISSUE = Issue(id="1", identifier="A-1", title="x", state="Todo")

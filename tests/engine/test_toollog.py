@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.engine import toollog
-from sortie.engine.toollog import BYTES_AT_ONCE, LONGEST_NAME, ToolCall, ToolLog
+from sortie.runs import tool_log as toollog
+from sortie.runs.tool_log import BYTES_AT_ONCE, LONGEST_NAME, ToolCall, ToolLog
 from sortie.tools.record import LONGEST_WORD, Record, particulars
 
 GOOD = {"at": 1.0, "run_id": "r1", "tool": "tracker_api", "result": "success", "ms": 12.5}

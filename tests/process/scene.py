@@ -13,7 +13,7 @@ import anyio
 
 from sortie.process.child import Child
 from sortie.process.identity import Identity, identify
-from sortie.process.tree import look_up
+from sortie.process.process_table import look_up
 
 WAIT_FOR_DAEMON = "while [ ! -s daemon.pid ]; do sleep 0.01; done"
 

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.process.tree import Kin, Process, family, look_up, mark_of, snapshot
+from sortie.process.process_table import Kin, Process, family, look_up, mark_of, snapshot
 
 
 def process(pid: int, ppid: int, sid: int = 0, start_ticks: int = 1, state: str = "S", threads: int = 1) -> Process:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sortie.protocol.safefiles import UnsafeFile, open_directory, read_bounded, write_atomic
-from sortie.protocol.trees import remove_tree
+from sortie.protocol.tree_walk import remove_tree
 
 
 @contextmanager

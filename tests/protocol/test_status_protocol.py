@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortie.protocol.safefiles import open_directory
-from sortie.protocol.status import (
+from sortie.protocol.status_file import (
     FIRST_LINE_LIMIT,
     REASON_LIMIT,
     UNRECOGNISED_LIMIT,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from sortie.protocol.safefiles import open_directory
-from sortie.protocol.status import delete_status, read_status
+from sortie.protocol.status_file import delete_status, read_status
 
 SECRET = "AKIA-top-secret"
 READS = 4000

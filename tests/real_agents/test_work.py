@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sortie.store import reading
+from sortie.store import queries as reading
 from tests import npm
 
 from .scene import KEY, REVIEW

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from sortie.core import events as ev
 from sortie.core.model import Usage
-from sortie.store.reading import LoggedEvent
+from sortie.store.queries import LoggedEvent
 
 DAY = "2026-03-30"
 START = 1774880400.25  # 2026-03-30T14:20:00Z

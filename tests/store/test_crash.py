@@ -12,7 +12,7 @@ from sortie.store import Store
 from sortie.store.connect import connect_readonly
 from sortie.store.load import load
 from sortie.store.lock import holder_of
-from sortie.store.reading import events
+from sortie.store.queries import events
 
 from .sample import DAY, noted, output_of, start_python
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sortie.store import Store
-from sortie.store.reading import events
+from sortie.store.queries import events
 
 from .sample import messages, noted
 

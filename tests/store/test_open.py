@@ -19,7 +19,7 @@ from sortie.store import Store
 from sortie.store.commands import add_commands
 from sortie.store.connect import connect_readonly, connect_writer
 from sortie.store.lock import holder_of
-from sortie.store.reading import events, totals
+from sortie.store.queries import events, totals
 from sortie.store.schema import APPLICATION_ID, MIGRATIONS
 
 from .sample import claimed, ended, messages, noted

@@ -15,7 +15,7 @@ from sortie.errors import StoreError
 from sortie.store import Store
 from sortie.store.commands import CommandOutcome, add_commands, command_outcome
 from sortie.store.load import ClaimRow, EffectRow, Loaded, ParkedRow, PauseRow, RetryRow, WorkspaceRow, load
-from sortie.store.reading import events, history
+from sortie.store.queries import events, history
 
 from .sample import DAY, PARK, RETRY, START, charged, claimed, ended, noted, seen, settled, turn
 

@@ -18,7 +18,7 @@ from sortie.core.model import Usage
 from sortie.store.load import load
 from sortie.store.migrate import migrate
 from sortie.store.projection import record
-from sortie.store.reading import events, history, totals
+from sortie.store.queries import events, history, totals
 
 from .sample import PARK, RETRY
 

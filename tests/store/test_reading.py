@@ -19,7 +19,7 @@ from sortie.store import Store
 from sortie.store.commands import add_commands, pending_commands
 from sortie.store.connect import connect_readonly
 from sortie.store.load import load, snapshot
-from sortie.store.reading import (
+from sortie.store.queries import (
     LoggedEvent,
     Tokens,
     Totals,
@@ -230,5 +230,5 @@ async def test_a_closed_store_can_be_read_and_given_commands(path):
 
 
 def test_reading_does_not_load_the_async_half():
-    code = "import sys, sortie.store.reading; sys.exit('anyio' in sys.modules or 'asyncio' in sys.modules)"
+    code = "import sys, sortie.store.queries; sys.exit('anyio' in sys.modules or 'asyncio' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0

@@ -18,7 +18,7 @@ from sortie.errors import StoreError
 from sortie.store import Store
 from sortie.store.connect import connect_readonly, connect_writer
 from sortie.store.migrate import migrate
-from sortie.store.reading import events
+from sortie.store.queries import events
 from sortie.store.writer import Writer
 
 from .sample import charged, claimed, messages, noted, seen, start_python, turn
@@ -196,7 +196,7 @@ from sortie.core.events import Noted
 from sortie.errors import StoreError
 from sortie.store import Store
 from sortie.store.connect import connect_writer
-from sortie.store.reading import events
+from sortie.store.queries import events
 
 async def main(path):
     outcomes = {}

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sortie.tools.history import problem_with, run_history
+from sortie.tools.workspace_history import problem_with, run_history
 
 from .scene import RUNS, make_database
 

@@ -12,9 +12,9 @@ from sortie.tools.calls import Calls
 from sortie.tools.definitions import SORTIE_STATUS
 from sortie.tools.generations import VERSIONS, tool_result
 from sortie.tools.record import Record
+from sortie.tools.redaction import Veil
 from sortie.tools.session import Session
 from sortie.tools.toolbox import Entry
-from sortie.tools.veil import Veil
 
 from .scene import modern
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sortie.tools.status import session_status
+from sortie.tools.sortie_status import session_status
 
 from .scene import STATE, Project
 

@@ -13,7 +13,7 @@ from sortie.core.model import Issue
 from sortie.errors import TrackerError
 from sortie.tools.tracker_api import Reach, belongs, handle
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import Candidates, TrackerSettings
+from sortie.trackers.tracker import Candidates, TrackerSettings
 
 from .scene import BARE_ISSUE, FULL_ISSUE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import TrackerSettings
+from sortie.trackers.tracker import TrackerSettings
 
 FULL_RECORD: dict[str, Any] = {
     "id": "abc123",

@@ -12,7 +12,7 @@ import pytest
 from sortie.core.model import Blocker, Comment, Issue, IssueRef
 from sortie.errors import TrackerError
 from sortie.trackers.file import FileTracker
-from sortie.trackers.port import Tracker, TrackerSettings
+from sortie.trackers.tracker import Tracker, TrackerSettings
 
 from .scene import FULL_RECORD, read_issues, record, settings_for, tracker_on, write_issues
 

@@ -8,7 +8,7 @@ import pytest
 
 from sortie.core.model import Issue
 from sortie.errors import ConfigurationError
-from sortie.workflow.load import Workflow, load
+from sortie.workflow.loader import Workflow, load
 
 KINDS = {"tracker": ("file", "github"), "agent": ("command", "mock", "claude-code")}
 

@@ -8,7 +8,7 @@ import pytest
 
 from sortie.errors import ConfigurationError
 from sortie.workflow.document import LARGEST_FILE
-from sortie.workflow.load import check, load
+from sortie.workflow.loader import check, load
 
 from .sample import ISSUE, PROMPT, SETTINGS, load_text, problems_of, write
 

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 import sortie
-from sortie.workflow.environment import override_name
-from sortie.workflow.load import check, load
+from sortie.workflow.loader import check, load
 from sortie.workflow.schema import leaves
+from sortie.workflow.variables import override_name
 
 from .sample import KINDS, SETTINGS, load_text, problems_of, write
 

@@ -4,7 +4,7 @@ import pytest
 
 from sortie.core.policy import Limits
 from sortie.errors import ConfigurationError
-from sortie.workflow.load import check, load
+from sortie.workflow.loader import check, load
 
 from .sample import KINDS, PROMPT, SETTINGS, load_text, problems_of, write
 

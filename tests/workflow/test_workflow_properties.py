@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sortie.errors import ConfigurationError
-from sortie.workflow.load import check, load
+from sortie.workflow.loader import check, load
 from sortie.workflow.schema import SCHEMA, leaves
 
 from .sample import ISSUE, KINDS, SETTINGS

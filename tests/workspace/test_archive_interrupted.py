@@ -8,8 +8,8 @@ import pytest
 from anyio import from_thread, to_thread
 
 from sortie.errors import WorkspaceError
-from sortie.protocol.trees import go_on
-from sortie.workspace.place import open_workspace
+from sortie.protocol.tree_walk import go_on
+from sortie.workspace.directory import open_workspace
 from sortie.workspace.removal import archive_workspace, remove_archived
 
 from .test_workspace_archive import archive_and_remove, describe, make_dirty

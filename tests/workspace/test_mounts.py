@@ -25,7 +25,7 @@ import json, os, sys
 from pathlib import Path
 from sortie.errors import WorkspaceError
 from sortie.protocol.safefiles import open_directory
-from sortie.protocol.trees import remove_tree
+from sortie.protocol.tree_walk import remove_tree
 from sortie.workspace.removal import archive_workspace, remove_archived
 root, how = Path(sys.argv[1]), sys.argv[2]
 try:

@@ -9,9 +9,9 @@ import pytest
 
 from sortie.errors import WorkspaceError
 from sortie.protocol.safefiles import open_directory
-from sortie.protocol.status import delete_status, read_status
-from sortie.protocol.trees import go_on, remove_tree
-from sortie.workspace.place import open_workspace
+from sortie.protocol.status_file import delete_status, read_status
+from sortie.protocol.tree_walk import go_on, remove_tree
+from sortie.workspace.directory import open_workspace
 
 from .test_workspace_archive import archive_and_remove
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import WorkspaceError
-from sortie.protocol.trees import Check, go_on
+from sortie.protocol.tree_walk import Check, go_on
 from sortie.workspace.removal import archive_workspace, remove_archived
 
 
@@ -316,7 +316,7 @@ def test_what_cannot_be_removed_is_named_and_tried_again_without_another_archive
 ARCHIVES_AND_TELLS_ITS_MEMORY = """
 import sys, tracemalloc
 from pathlib import Path
-from sortie.protocol.trees import go_on
+from sortie.protocol.tree_walk import go_on
 from sortie.workspace.removal import archive_workspace
 
 tracemalloc.start()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import WorkspaceError
-from sortie.protocol.trees import go_on
+from sortie.protocol.tree_walk import go_on
+from sortie.workspace.directory import Known, NotOurs, Root, Workspace
+from sortie.workspace.directory import open_workspace as open_known
 from sortie.workspace.keys import workspace_key
-from sortie.workspace.place import Known, NotOurs, Root, Workspace
-from sortie.workspace.place import open_workspace as open_known
 from sortie.workspace.removal import claim_workspace
 
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from msgspec import Struct
 
 from ..errors import AgentError
+from .agent import AgentSettings, Finding, Reporter, Session, SessionOrder
 from .options import check_options, read_options
-from .port import AgentSettings, Finding, Reporter, Session, SessionOrder
 from .program import Program, check_command, locate, missing_program
 
 Options = TypeVar("Options", bound=Struct)

@@ -17,10 +17,10 @@ import anyio
 from ..errors import AgentError
 from ..process.child import Child, Exit, start
 from ..protocol.session_files import SERVER
-from .faults import fault_of_exit, how_it_ended
-from .port import AgentSettings, Finding, Muttered, Reporter, Said, SessionOpened, SessionOrder, TurnEnded
+from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnEnded
+from .error_kinds import fault_of_exit, how_it_ended
 from .program import answer_of, check_command, first_word, locate, missing_program, not_found
-from .script import fault_of_argument, fault_of_script, fault_of_text
+from .script_check import fault_of_argument, fault_of_script, fault_of_text
 
 DEFAULT_COMMAND = "./agent.sh"
 
@@ -111,7 +111,7 @@ class CommandSession:
         muttered: deque[str] = deque(maxlen=_TAIL_LINES)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.feed, prompt.encode("utf-8", "replace"))
-            tasks.start_soon(self._hear, child.error_lines(), Muttered, muttered)
+            tasks.start_soon(self._hear, child.error_lines(), StderrLine, muttered)
             await self._hear(child.lines(), Said, said)
         await child.wait()
         exit = await child.end()
@@ -122,7 +122,9 @@ class CommandSession:
             raise error
         self._reporter.report(TurnEnded("completed"))
 
-    async def _hear(self, lines: AsyncIterator[bytes], kind: type[Said] | type[Muttered], tail: deque[str]) -> None:
+    async def _hear(
+        self, lines: AsyncIterator[bytes], kind: type[Said] | type[StderrLine], tail: deque[str]
+    ) -> None:
         async for line in lines:
             text = line.decode("utf-8", "replace")
             if not text.startswith(f"{SERVER}: "):

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from ..process.child import Child
-from .reading import LINE_LIMIT, decode
+from .turn_reader import LINE_LIMIT, decode
 
 _STDERR_LINES = 12
 _STDERR_LINE = 2_000

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Usage
 from ..errors import AgentError
-from .port import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded, Used
+from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded, Used
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]

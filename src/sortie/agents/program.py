@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from ..errors import AgentError
 from ..process.child import start
-from .port import Finding
-from .reading import brief
+from .agent import Finding
+from .turn_reader import brief
 
 _RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
 _VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})+")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import cast
 
 from ..plugins import load_plugin, plugin_kinds
-from .port import Agent
+from .agent import Agent
 
 GROUP = "sortie.agents"
 BUILT_IN = {
-    "acp": "sortie.agents.acp:AcpAgent",
-    "claude-code": "sortie.agents.claude_code:ClaudeCode",
-    "codex": "sortie.agents.codex:Codex",
-    "copilot-cli": "sortie.agents.copilot_cli:CopilotCli",
-    "gemini": "sortie.agents.gemini:Gemini",
-    "opencode": "sortie.agents.opencode:OpenCode",
+    "acp": "sortie.agents.acp.acp:AcpAgent",
+    "claude-code": "sortie.agents.claude.claude_code:ClaudeCode",
+    "codex": "sortie.agents.codex.codex:Codex",
+    "copilot-cli": "sortie.agents.copilot.copilot_cli:CopilotCli",
+    "gemini": "sortie.agents.gemini.gemini:Gemini",
+    "opencode": "sortie.agents.opencode.opencode:OpenCode",
     "command": "sortie.agents.command:CommandAgent",
     "mock": "sortie.agents.mock:MockAgent",
 }

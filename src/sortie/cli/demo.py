@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import SortieError
-from .exits import DONE, FAILED, decided
-from .place import json_option
+from .exit_codes import DONE, FAILED, decided
+from .format import clean, program
 from .printing import console, print_json
-from .words import clean, program
+from .store_access import json_option
 
 if TYPE_CHECKING:
     from .performance import Played
@@ -71,7 +71,7 @@ def _stage(keep: Path | None) -> Path:
 
 
 def _tell(played: Played) -> None:
-    from .tally import print_tally
+    from .run_summary import print_tally
 
     terminal = console()
     terminal.print()

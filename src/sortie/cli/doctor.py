@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from .exits import DONE, FAILED
-from .place import env_file_option, json_option, workflow_argument
+from .exit_codes import DONE, FAILED
+from .format import clean, runnable
 from .printing import console, print_json
-from .words import clean, runnable
+from .store_access import env_file_option, json_option, workflow_argument
 
 
 @click.command("doctor")

@@ -12,11 +12,11 @@ import msgspec
 from ..core import actions as act
 from ..core.narrate import CAUSES, RULES
 from ..engine.preview import preview
-from ..engine.remarks import Remark
-from .exits import DONE
-from .place import load_checked
+from ..sources.remarks import Remark
+from .exit_codes import DONE
+from .format import clean
 from .printing import Columns, print_json, print_table
-from .words import clean
+from .store_access import load_checked
 
 
 def show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int:

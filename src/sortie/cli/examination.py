@@ -14,17 +14,17 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from ..agents.port import Finding
+from ..agents.agent import Finding
 from ..engine.adapters import build_tracker
 from ..engine.probe import examine_agent
 from ..engine.reload import check_workflow, load_workflow
-from ..engine.remarks import remarks_on, unnamed_states
-from ..engine.runlog import archive_directory, logs_directory
 from ..errors import SortieError, StoreError, WorkspaceError
+from ..runs.run_log import archive_directory, logs_directory
+from ..sources.remarks import remarks_on, unnamed_states
 from ..store.connect import connect_readonly
 from ..store.lock import holder_of, root_holder_of, root_refusal
 from ..workflow.config import Config
-from ..workflow.load import Workflow
+from ..workflow.loader import Workflow
 
 TRACKER_DEADLINE = 30.0
 GIT_DEADLINE = 10.0

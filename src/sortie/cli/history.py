@@ -7,11 +7,18 @@ from pathlib import Path
 import click
 
 from ..core.redact import Redactor
-from ..store.reading import HistoryRow, history
-from .exits import DONE
-from .place import issue_or_workflow_argument, json_option, load_config, looking_at, require_issue, workflow_option
+from ..store.queries import HistoryRow, history
+from .exit_codes import DONE
+from .format import amount, duration, seconds_of
 from .printing import Columns, print_json, print_sentence, print_table
-from .words import amount, duration, seconds_of
+from .store_access import (
+    issue_or_workflow_argument,
+    json_option,
+    load_config,
+    looking_at,
+    require_issue,
+    workflow_option,
+)
 
 COLUMNS = ("ended", "issue", "run", "attempt", "outcome", "turns", "tokens", "cost", "time", "reason")
 NUMBERS = ("turns", "tokens", "cost", "time")

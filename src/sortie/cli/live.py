@@ -14,10 +14,10 @@ from rich.text import Text
 
 from ..core import events as ev
 from ..core.narrate import narrate
-from ..engine.glance import Glance, RunGlance
+from ..engine.report import Glance, RunGlance
+from .format import amount, clean, duration, short
 from .loglines import STOPPING, learn_name
 from .printing import Columns, console
-from .words import amount, clean, duration, short
 
 SENTENCES = 8
 MOST_ASIDE = 5

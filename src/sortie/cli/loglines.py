@@ -17,7 +17,7 @@ import structlog
 
 from ..core import events as ev
 from ..core.narrate import narrate
-from .words import clean, runnable, stamp
+from .format import clean, runnable, stamp
 
 LEVELS = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40}
 STOPPING = "stopping, once more to force"

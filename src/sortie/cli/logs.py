@@ -17,14 +17,14 @@ from typing import BinaryIO
 import click
 
 from ..core.narrate import narrate
-from ..engine.runlog import log_path
 from ..errors import SortieError
+from ..runs.run_log import log_path
 from ..store.lock import holder_of
-from ..store.reading import acts_on, has_ended, runs_of
+from ..store.queries import acts_on, has_ended, runs_of
 from ..workflow.config import Config
-from .exits import DONE
-from .place import load_config, looking_at, require_issue, workflow_option
-from .words import clean, stamp
+from .exit_codes import DONE
+from .format import clean, stamp
+from .store_access import load_config, looking_at, require_issue, workflow_option
 
 LOOK_EVERY = 0.1
 RUNS_NAMED = 5

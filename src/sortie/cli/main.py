@@ -13,7 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import ConfigurationError, SortieError
-from .exits import DONE, FAILED, USAGE, decided_before
+from .exit_codes import DONE, FAILED, USAGE, decided_before
 
 # The order of the help page; commands that do their work in one breath share a line.
 FAMILIES = {
@@ -183,7 +183,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _tell(code: int, *sentences: str) -> int:
-    from .words import clean, runnable
+    from .format import clean, runnable
 
     for sentence in sentences:
         click.echo(f"sortie: {clean(runnable(sentence))}", err=True)

@@ -14,7 +14,7 @@ import click
 from ..core.budget import day_of
 from ..core.events import AnyEvent, Commanded, ParkKind, RetryKind
 from ..core.operator import matching, obey
-from ..core.world import World
+from ..core.schedule import Schedule
 from ..errors import SortieError, StoreLocked
 from ..store.commands import CommandOutcome, add_commands, command_outcome
 from ..store.connect import connect_readonly
@@ -22,9 +22,9 @@ from ..store.load import load
 from ..store.lock import holder_of
 from ..store.open import Store
 from ..workflow.config import Config
-from .exits import DONE, FAILED
-from .place import load_config, looking_at, workflow_option
-from .words import clean, runnable
+from .exit_codes import DONE, FAILED
+from .format import clean, runnable
+from .store_access import load_config, looking_at, workflow_option
 
 ANSWER_WITHIN = 15.0
 ASK_EVERY = 0.05
@@ -104,12 +104,12 @@ def _refusal(config: Config, issue: str, outcome: CommandOutcome) -> str:
 def _chosen(config: Config, verb: str, kind: str) -> list[str]:
     """What the store says now; whatever changes before the command is carried out is answered then."""
     with closing(connect_readonly(config.db_path)) as db:
-        world = _world(db, config)
-    held = verb == "retry" and world.fault_of(world.policy.provider) is not None
-    return [*matching(world, verb, kind), *([THE_AGENT] if held and not kind else [])]
+        schedule = _world(db, config)
+    held = verb == "retry" and schedule.fault_of(schedule.policy.provider) is not None
+    return [*matching(schedule, verb, kind), *([THE_AGENT] if held and not kind else [])]
 
 
-def _world(db: Any, config: Config) -> World:
+def _world(db: Any, config: Config) -> Schedule:
     from ..engine.memory import world_of
 
     return world_of(load(db, day_of(time.time())), config.policy())
@@ -150,15 +150,15 @@ async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Com
     now = time.time()
     outcomes = []
     async with Store.open(config.db_path, holder={"command": verb}) as store:
-        world = await store.read(lambda db: _world(db, config))
+        schedule = await store.read(lambda db: _world(db, config))
         events: list[AnyEvent] = []
         for issue in issues:
-            answer = obey(world, verb, issue, now)
+            answer = obey(schedule, verb, issue, now)
             done = Commanded(
                 at=now, issue_id=answer.issue_id, command_id=0, verb=verb, outcome=answer.outcome, ok=answer.ok
             )
             for event in answer.events:
-                world.apply(event)
+                schedule.apply(event)
             events += [done, *answer.events]
             outcomes.append(CommandOutcome(answer.ok, answer.outcome, now))
         await store.append(*events)

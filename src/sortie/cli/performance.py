@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from ..core import events as ev
 from ..engine.adapters import build_tracker
-from ..engine.glance import Summary
 from ..engine.orchestrator import Orchestrator
 from ..engine.reload import load_workflow
+from ..engine.report import Summary
+from .run_summary import Line, Tally, plain
 from .serving import Voice, serve_aloud
-from .tally import Line, Tally, plain
 
 DEADLINE = 60.0
 REVIEWED = "DEMO-1"

@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from .words import clean, runnable, short
+from .format import clean, runnable, short
 
 # Wide enough that lines for a pipe are never folded.
 _NO_LIMIT = 10_000

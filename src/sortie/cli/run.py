@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .exits import DONE, FAILED, UNFINISHED, decided
-from .place import env_file_option, json_option, load_checked, workflow_argument
-from .words import clean, runnable
+from .exit_codes import DONE, FAILED, UNFINISHED, decided
+from .format import clean, runnable
+from .store_access import env_file_option, json_option, load_checked, workflow_argument
 
 if TYPE_CHECKING:
-    from ..engine.glance import Summary
+    from ..engine.report import Summary
     from ..store.load import Loaded
-    from .tally import Tally
+    from .run_summary import Tally
 
 NAMED_AT_THE_END = 10
 
@@ -62,8 +62,8 @@ def _serve(
     workflow: Path, env_file: Path | None, log_format: str | None, log_level: str | None, *, until_idle: bool
 ) -> int:
     from ..engine.orchestrator import Orchestrator
+    from .run_summary import Tally, print_tally
     from .serving import Voice, remembered, serve_aloud
-    from .tally import Tally, print_tally
 
     loaded = load_checked(workflow, env_file)
     before = remembered(loaded.config)

@@ -10,16 +10,16 @@ from contextlib import closing, contextmanager
 import click
 
 from ..core.redact import Redactor
-from ..engine.glance import Glance, Summary
 from ..engine.orchestrator import Orchestrator
+from ..engine.report import Glance, Summary
 from ..engine.service import serve
 from ..errors import StoreError
 from ..store.connect import connect_readonly
 from ..store.load import Loaded, load
 from ..workflow.config import Config
+from .format import runnable
 from .live import LiveView, fits
 from .loglines import LogLines
-from .words import runnable
 
 Voice = LiveView | LogLines
 

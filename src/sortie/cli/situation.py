@@ -11,9 +11,9 @@ from ..core.narrate import RULES
 from ..engine.adapters import build_tracker
 from ..errors import TrackerError
 from ..store.load import Loaded
-from ..trackers.port import Tracker
+from ..trackers.tracker import Tracker
 from ..workflow.config import Config
-from .words import duration, stamp
+from .format import duration, stamp
 
 TRACKER_DEADLINE = 30.0
 

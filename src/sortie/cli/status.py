@@ -17,15 +17,15 @@ from ..core.policy import Limits
 from ..core.redact import Redactor
 from ..store.load import Loaded, look
 from ..store.lock import holder_of
-from ..store.reading import Totals, tool_calls, totals
+from ..store.queries import Totals, tool_calls, totals
 from ..workflow.config import Config
-from .exits import DONE
-from .place import complain, examine_config, json_option, looking_at, workflow_argument
+from .exit_codes import DONE
+from .format import duration, short, stamp
 from .printing import Columns, print_json, print_sentence, print_table
-from .words import duration, short, stamp
+from .store_access import complain, examine_config, json_option, looking_at, workflow_argument
 
 if TYPE_CHECKING:
-    from ..workflow.load import Examination
+    from ..workflow.loader import Examination
 
 TITLE_WIDTH = 40
 IDLE_SHOWN = 10

@@ -11,14 +11,14 @@ import click
 from ..engine.adapters import build_tracker
 from ..engine.effects import TRACKER_DEADLINE
 from ..engine.reload import examine_workflow
-from ..engine.remarks import remarks_on
 from ..errors import TrackerError
+from ..sources.remarks import remarks_on
 from ..workflow.config import Config
 from ..workflow.problems import Problem
-from .exits import DONE, USAGE
-from .place import env_file_option, json_option, workflow_argument
+from .exit_codes import DONE, USAGE
+from .format import clean, runnable
 from .printing import print_json
-from .words import clean, runnable
+from .store_access import env_file_option, json_option, workflow_argument
 
 
 @click.command("validate")

@@ -19,13 +19,13 @@ from ..core.redact import Redactor
 from ..errors import SortieError
 from ..store.load import look
 from ..store.lock import holder_of
-from ..store.reading import LoggedEvent, find_issue, last_events
+from ..store.queries import LoggedEvent, find_issue, last_events
 from ..workflow.config import Config
-from .exits import DONE, FAILED
-from .place import complain, json_option, load_config, looking_at, workflow_option
+from .exit_codes import DONE, FAILED
+from .format import clean, runnable, stamp
 from .printing import print_json
 from .situation import Situation, ask_tracker, situation_of
-from .words import clean, runnable, stamp
+from .store_access import complain, json_option, load_config, looking_at, workflow_option
 
 EVENTS_SHOWN = 1000
 

@@ -1,6 +1,6 @@
 """The append-only log: everything that happened, in the order in which it was committed.
 
-The store turns each event into table rows in the same transaction, `world.apply` folds them into the
+The store turns each event into table rows in the same transaction, `schedule.apply` folds them into the
 scheduling state, `sortie why` reads them back. An event says what is already true; nothing here is a wish.
 """
 
@@ -69,7 +69,7 @@ class IssueLeft(Event, frozen=True, kw_only=True, tag="left"):
 
 
 class Ticked(Event, frozen=True, kw_only=True, tag="tick"):
-    """What `decide` was given beyond the world, and what it answered. Ticks without actions are not kept.
+    """What `decide` was given beyond the schedule, and what it answered. Ticks without actions are not kept.
 
     `now` is the time it was given; `at`, here as everywhere, is what the calendar said.
     """

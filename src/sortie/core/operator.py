@@ -1,4 +1,4 @@
-"""The operator's hands: what `unpark`, `stop` and `retry` do to the world, and what to answer."""
+"""The operator's hands: what `unpark`, `stop` and `retry` do to the schedule, and what to answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
-from .world import World
+from .schedule import Schedule
 
 
 class Answer(Struct, frozen=True):
@@ -16,9 +16,9 @@ class Answer(Struct, frozen=True):
     issue_id: str = ""
 
 
-def find(world: World, text: str) -> str | None:
+def find(schedule: Schedule, text: str) -> str | None:
     """The issue meant by an id or an identifier."""
-    for held in (world.running, world.waiting, world.parked, world.issues):
+    for held in (schedule.running, schedule.waiting, schedule.parked, schedule.issues):
         if text in held:
             return text
         for issue_id, item in held.items():
@@ -27,10 +27,10 @@ def find(world: World, text: str) -> str | None:
     return None
 
 
-def try_agent_again(world: World, now: float) -> tuple[ev.AnyEvent, ...]:
+def try_agent_again(schedule: Schedule, now: float) -> tuple[ev.AnyEvent, ...]:
     """Let one run show whether the agent works again, now instead of later; nothing where nothing holds it."""
-    provider = world.policy.provider
-    fault = world.fault_of(provider)
+    provider = schedule.policy.provider
+    fault = schedule.fault_of(provider)
     if fault is None:
         return ()
     again = ev.ProviderPaused(
@@ -45,33 +45,33 @@ def try_agent_again(world: World, now: float) -> tuple[ev.AnyEvent, ...]:
     return (again,)
 
 
-def matching(world: World, verb: str, kind: str) -> list[str]:
+def matching(schedule: Schedule, verb: str, kind: str) -> list[str]:
     """Every issue to which the command applies; `kind`, if any, is why it is parked or waits, as `status` says."""
-    parked: list[tuple[str, str]] = [(aside.identifier, aside.park.kind) for aside in world.parked.values()]
-    waiting: list[tuple[str, str]] = [(item.identifier, item.retry.kind) for item in world.waiting.values()]
-    running = [(run.identifier, "running") for run in world.running.values() if not run.stop and not run.ended]
+    parked: list[tuple[str, str]] = [(aside.identifier, aside.park.kind) for aside in schedule.parked.values()]
+    waiting: list[tuple[str, str]] = [(item.identifier, item.retry.kind) for item in schedule.waiting.values()]
+    running = [(run.identifier, "running") for run in schedule.running.values() if not run.stop and not run.ended]
     found = {"unpark": parked, "retry": [*waiting, *parked], "stop": [*running, *waiting]}[verb]
     return [identifier for identifier, why in found if kind in ("", why)]
 
 
-def obey(world: World, verb: str, text: str, now: float) -> Answer:
+def obey(schedule: Schedule, verb: str, text: str, now: float) -> Answer:
     if verb == "retry" and not text:
-        held = try_agent_again(world, now)
+        held = try_agent_again(schedule, now)
         what = "is tried again now" if held else "is not held up"
-        return Answer(True, f"The {world.policy.provider} agent {what}.", held)
-    issue_id = find(world, text)
+        return Answer(True, f"The {schedule.policy.provider} agent {what}.", held)
+    issue_id = find(schedule, text)
     if issue_id is None:
         return Answer(False, f"{text} is not known; `sortie status` lists what is.")
     hands = {"unpark": _unpark, "stop": _stop, "retry": _retry}
     if verb not in hands:
         return Answer(False, f"{verb} is not a command; use one of {', '.join(hands)}.")
-    return replace(hands[verb](world, issue_id, now), issue_id=issue_id)
+    return replace(hands[verb](schedule, issue_id, now), issue_id=issue_id)
 
 
-def _unpark(world: World, issue_id: str, now: float) -> Answer:
-    aside = world.parked.get(issue_id)
+def _unpark(schedule: Schedule, issue_id: str, now: float) -> Answer:
+    aside = schedule.parked.get(issue_id)
     if aside is None:
-        return Answer(False, f"{_name(world, issue_id)} is not parked.")
+        return Answer(False, f"{_name(schedule, issue_id)} is not parked.")
     freed = ev.Unparked(
         at=now,
         issue_id=issue_id,
@@ -85,14 +85,14 @@ def _unpark(world: World, issue_id: str, now: float) -> Answer:
     return Answer(True, f"{aside.identifier} is free to start again.", (freed,))
 
 
-def _stop(world: World, issue_id: str, now: float) -> Answer:
+def _stop(schedule: Schedule, issue_id: str, now: float) -> Answer:
     reason = "stopped by hand"
-    if run := world.running.get(issue_id):
+    if run := schedule.running.get(issue_id):
         if run.stop or run.ended:
             return Answer(False, f"{run.identifier} is ending already.")
         stopping = ev.Stopping(at=now, issue_id=issue_id, run_id=run.run_id, cause="operator", detail=reason)
         return Answer(True, f"{run.identifier} is being stopped and parked.", (stopping,))
-    if waiting := world.waiting.get(issue_id):
+    if waiting := schedule.waiting.get(issue_id):
         park = ev.Park(
             kind="operator",
             reason=reason,
@@ -102,35 +102,35 @@ def _stop(world: World, issue_id: str, now: float) -> Answer:
         )
         parked = ev.Parked(at=now, issue_id=issue_id, identifier=waiting.identifier, park=park)
         return Answer(True, f"{waiting.identifier} will not be tried again; it is parked.", (parked,))
-    return Answer(False, f"{_name(world, issue_id)} is not running.")
+    return Answer(False, f"{_name(schedule, issue_id)} is not running.")
 
 
-def _retry(world: World, issue_id: str, now: float) -> Answer:
-    if run := world.running.get(issue_id):
+def _retry(schedule: Schedule, issue_id: str, now: float) -> Answer:
+    if run := schedule.running.get(issue_id):
         return Answer(False, f"{run.identifier} is running.")
-    if issue_id in world.parked:
-        freed = _unpark(world, issue_id, now)
-        return replace(freed, events=(*freed.events, *try_agent_again(world, now)))
-    held = try_agent_again(world, now)
-    if waiting := world.waiting.get(issue_id):
+    if issue_id in schedule.parked:
+        freed = _unpark(schedule, issue_id, now)
+        return replace(freed, events=(*freed.events, *try_agent_again(schedule, now)))
+    held = try_agent_again(schedule, now)
+    if waiting := schedule.waiting.get(issue_id):
         moved = ev.RetryDue(at=now, issue_id=issue_id, due_at=now, why="by hand")
-        return Answer(True, f"{waiting.identifier} is tried again {_when(world, now)}.", (moved, *held))
-    view = world.issues[issue_id]
-    if held and world.policy.is_active(view.state):
+        return Answer(True, f"{waiting.identifier} is tried again {_when(schedule, now)}.", (moved, *held))
+    view = schedule.issues[issue_id]
+    if held and schedule.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} waits for its agent, which is tried again now.", held)
-    if world.policy.is_active(view.state):
+    if schedule.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
     return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")
 
 
-def _when(world: World, now: float) -> str:
-    pause = world.pauses.get(world.policy.provider)
+def _when(schedule: Schedule, now: float) -> str:
+    pause = schedule.pauses.get(schedule.policy.provider)
     limited = pause is not None and not pause.is_fault and pause.until > now
     return "when the limit of its provider ends" if limited else "now"
 
 
-def _name(world: World, issue_id: str) -> str:
-    for held in (world.running, world.waiting, world.parked, world.issues):
+def _name(schedule: Schedule, issue_id: str) -> str:
+    for held in (schedule.running, schedule.waiting, schedule.parked, schedule.issues):
         if item := held.get(issue_id):
             return item.identifier
     return issue_id

@@ -10,7 +10,7 @@ from .actions import Action
 from .budget import day_of
 from .decide import Tick, decide
 from .events import AnyEvent, PolicySet, Ticked
-from .world import World
+from .schedule import Schedule
 
 
 class Divergence(Struct, frozen=True, kw_only=True):
@@ -24,18 +24,18 @@ class Divergence(Struct, frozen=True, kw_only=True):
 
 def replay(events: Iterable[AnyEvent]) -> Iterator[Divergence]:
     """Every tick whose actions are not what `decide` answers now. What the log says goes on counting as true."""
-    world: World | None = None
+    schedule: Schedule | None = None
     for index, event in enumerate(events):
-        if world is None and isinstance(event, PolicySet):
-            world = World(event.policy)
+        if schedule is None and isinstance(event, PolicySet):
+            schedule = Schedule(event.policy)
         if isinstance(event, Ticked):
-            if world is None:
+            if schedule is None:
                 raise ValueError("The log has a decision before any rules; replay it from its beginning.")
-            got = tuple(decide(world, _tick(event)))
+            got = tuple(decide(schedule, _tick(event)))
             if got != event.actions:
                 yield Divergence(index=index, at=event.at, expected=event.actions, got=got)
-        if world is not None:
-            world.apply(event)
+        if schedule is not None:
+            schedule.apply(event)
 
 
 def _tick(event: Ticked) -> Tick:

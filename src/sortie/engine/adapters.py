@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..agents import registry as agents
-from ..agents.port import Agent, AgentSettings
+from ..agents.agent import Agent, AgentSettings
 from ..errors import ConfigurationError
-from ..hosts.toolkit import operator_config
+from ..runs.toolkit import operator_config
 from ..tools.local import tracker_settings
 from ..trackers import registry as trackers
-from ..trackers.port import Tracker
+from ..trackers.guard import GuardedTracker
+from ..trackers.tracker import Tracker
 from ..workflow.config import Config
-from ..workflow.environment import secret_values
-from .guard import GuardedTracker
+from ..workflow.variables import secret_values
 
 
 def agent_settings(config: Config) -> AgentSettings:

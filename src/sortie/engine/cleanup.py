@@ -17,14 +17,14 @@ from anyio import from_thread, to_thread
 from ..core import events as ev
 from ..core.model import Issue
 from ..errors import SortieError, TrackerError, WorkspaceError
-from ..hosts.environment import run_environment
+from ..runs.environment import run_environment
+from ..runs.run_log import archive_directory, logs_directory, prune_logs
 from ..store.load import WorkspaceRow
-from ..store.reading import history, workspace_made
+from ..store.queries import history, workspace_made
+from ..workspace.directory import Known, open_existing
 from ..workspace.hooks import run_hook
-from ..workspace.place import Known, open_existing
 from ..workspace.removal import archive_workspace, prune, remove_archived, workspace_of
 from .effects import TRACKER_DEADLINE
-from .runlog import archive_directory, logs_directory, prune_logs
 from .services import Services
 
 CHECK_EVERY = 600.0
@@ -86,12 +86,12 @@ class Cleanup:
                 self._say_once(step.__name__, "clean-up failed", str(error) or repr(error))
 
     async def _remove_done(self) -> None:
-        world = self._services.ledger.world
-        idle = [row for row in self._workspaces.values() if row.issue_id not in world.running]
+        schedule = self._services.ledger.schedule
+        idle = [row for row in self._workspaces.values() if row.issue_id not in schedule.running]
         states = await self._states(idle)
         self._unpark_done(idle, states)
         for row in idle:
-            if world.policy.is_terminal(states.get(row.issue_id, "")) and row.issue_id not in world.running:
+            if schedule.policy.is_terminal(states.get(row.issue_id, "")) and row.issue_id not in schedule.running:
                 with suppress(anyio.WouldBlock), self._services.occupancy.by_removal(row.key):
                     await self._remove(row, states[row.issue_id])
                 await self._remove_the_rest()
@@ -108,10 +108,10 @@ class Cleanup:
 
     def _unpark_done(self, rows: list[WorkspaceRow], states: dict[str, str]) -> None:
         """A parked issue that vanished and came back as done is no candidate any more; nobody else would notice."""
-        world, now = self._services.ledger.world, self._services.clock.now()
+        schedule, now = self._services.ledger.schedule, self._services.clock.now()
         for row in rows:
             state = states.get(row.issue_id, "")
-            if row.issue_id in world.parked and world.policy.is_terminal(state):
+            if row.issue_id in schedule.parked and schedule.policy.is_terminal(state):
                 why = f"the issue moved to {state}"
                 freed = ev.Unparked(at=now, issue_id=row.issue_id, identifier=row.identifier, why=why)
                 self._services.ledger.post(freed)
@@ -158,9 +158,9 @@ class Cleanup:
         )
 
     async def _confirm(self, row: WorkspaceRow) -> None:
-        world = self._services.ledger.world
+        schedule = self._services.ledger.schedule
         state = (await self._states([row])).get(row.issue_id, "")
-        if row.issue_id in world.running or not world.policy.is_terminal(state):
+        if row.issue_id in schedule.running or not schedule.policy.is_terminal(state):
             raise _Wanted
 
     async def _before_remove(self, row: WorkspaceRow, path: Path, state: str) -> None:

@@ -16,7 +16,7 @@ from ..core.fingerprint import mark, mark_of
 from ..core.model import Issue
 from ..core.policy import Policy
 from ..errors import TrackerError
-from ..trackers.port import Tracker
+from ..trackers.tracker import Tracker
 from .ledger import Ledger
 
 TRACKER_DEADLINE = 30.0
@@ -56,7 +56,7 @@ async def deliver(
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             if effect.verb == "transition":
-                state = await _move(effect, tracker, ledger.world.policy)
+                state = await _move(effect, tracker, ledger.schedule.policy)
             elif not (again and await _is_there(effect, tracker)):
                 await tracker.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
     except TrackerError as failure:

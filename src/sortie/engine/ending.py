@@ -12,14 +12,14 @@ from msgspec.structs import asdict, replace
 
 from ..core import events as ev
 from ..core.budget import day_of
-from ..core.exits import Outcome, Settlement, is_agent_fault, pause, settle, wants_handoff
+from ..core.conclude import Outcome, Settlement, is_agent_fault, pause, settle, wants_handoff
 from ..core.fingerprint import fingerprint
 from ..core.model import Issue, Usage
-from ..core.world import Running
+from ..core.schedule import Running
 from ..errors import TrackerError
-from ..trackers.port import Tracker
-from ..workflow.load import Workflow
-from . import comments
+from ..sources import comments
+from ..trackers.tracker import Tracker
+from ..workflow.loader import Workflow
 from .effects import TRACKER_DEADLINE, Effect, deliver
 from .services import Services
 
@@ -90,7 +90,7 @@ class Ending:
 
     def _is_not_begun(self, outcome: Outcome) -> bool:
         """The agent could not run at all, so there is nothing to tell of this issue."""
-        worked = outcome.turns or self._used or self._ledger.world.works_for_others(self._claim)
+        worked = outcome.turns or self._used or self._ledger.schedule.works_for_others(self._claim)
         return is_agent_fault(outcome) and not worked
 
     def _effect(self, name: str, verb: ev.EffectVerb, argument: str) -> ev.EffectPlanned:
@@ -135,23 +135,23 @@ class Ending:
             refund=day_of(self._claim.claimed_at) if result.refund else "",
             refund_turns=self._unfinished_turns(outcome) if result.refund_turns else 0,
         )
-        return [*self._new_view(now), *pause(outcome, result, self._claim, self._ledger.world, now), settled]
+        return [*self._new_view(now), *pause(outcome, result, self._claim, self._ledger.schedule, now), settled]
 
     def _unfinished_turns(self, outcome: Outcome) -> int:
         """The turn that was charged and did not complete; none where the agent did not get that far."""
-        return max(self._ledger.world.running[self._claim.issue_id].turn - outcome.turns, 0)
+        return max(self._ledger.schedule.running[self._claim.issue_id].turn - outcome.turns, 0)
 
     def _new_view(self, now: float) -> list[ev.AnyEvent]:
         """What we know of the issue's state by now, so that no decision is made on an older look at the tracker."""
-        view = self._ledger.world.issues.get(self._issue.id)
+        view = self._ledger.schedule.issues.get(self._issue.id)
         if view is None or view.state == self._issue.state:
             return []
         moved = replace(view, state=self._issue.state)
         return [ev.IssueSeen(at=now, issue_id=self._issue.id, view=moved)]
 
     def _settle(self, outcome: Outcome, handed: bool | None, now: float) -> Settlement:
-        world = self._ledger.world
-        fault = world.fault_of(self._claim.agent)
+        schedule = self._ledger.schedule
+        fault = schedule.fault_of(self._claim.agent)
         return settle(
             outcome,
             self._claim,
@@ -161,7 +161,7 @@ class Ending:
             fingerprint="",
             now=now,
             faults=fault.tries if fault else 0,
-            works_for_others=world.works_for_others(self._claim),
+            works_for_others=schedule.works_for_others(self._claim),
             used=self._used,
         )
 

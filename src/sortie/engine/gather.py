@@ -14,11 +14,11 @@ from ..core import events as ev
 from ..core.fingerprint import fingerprint
 from ..core.model import Issue
 from ..core.policy import Policy
-from ..core.world import World
+from ..core.schedule import Schedule
 from ..errors import TrackerError
-from ..trackers.port import Candidates, Tracker
+from ..sources.remarks import Remark, name_of, remarks_on
+from ..trackers.tracker import Candidates, Tracker
 from .effects import TRACKER_DEADLINE
-from .remarks import Remark, name_of, remarks_on
 
 LONGEST_TITLE = 200
 
@@ -38,7 +38,7 @@ class Findings:
         return remarks_on(self._candidates, self._policy)
 
 
-async def look(tracker: Tracker, world: World, now: float, touched: Collection[str]) -> Findings:
+async def look(tracker: Tracker, schedule: Schedule, now: float, touched: Collection[str]) -> Findings:
     """Raises `TrackerError` when the tracker does not answer; then nothing is known and nothing changes.
 
     `touched` grows, while we wait for answers, by the issues whose runs ended meanwhile: what we are about to hear
@@ -47,21 +47,21 @@ async def look(tracker: Tracker, world: World, now: float, touched: Collection[s
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             candidates = await tracker.fetch_candidates()
-            missing = _missing(world, {issue.id for issue in candidates.issues})
+            missing = _missing(schedule, {issue.id for issue in candidates.issues})
             states = await tracker.fetch_states(missing) if missing else {}
-            candidates = await _with_comments(candidates, tracker, world)
+            candidates = await _with_comments(candidates, tracker, schedule)
     except TimeoutError:
         message = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
         raise TrackerError(TrackerError.TRANSPORT, message) from None
-    found = Findings(candidates, world.policy)
-    found.events.extend(_changed(candidates, world, touched, now))
-    found.events.extend(_left(found.issues, world, missing, states, touched, now))
+    found = Findings(candidates, schedule.policy)
+    found.events.extend(_changed(candidates, schedule, touched, now))
+    found.events.extend(_left(found.issues, schedule, missing, states, touched, now))
     return found
 
 
-async def _with_comments(candidates: Candidates, tracker: Tracker, world: World) -> Candidates:
+async def _with_comments(candidates: Candidates, tracker: Tracker, schedule: Schedule) -> Candidates:
     """Parked issues in full: an answer in a comment is what frees them, and not every tracker lists comments."""
-    bare = [issue.id for issue in candidates.issues if issue.comments is None and issue.id in world.parked]
+    bare = [issue.id for issue in candidates.issues if issue.comments is None and issue.id in schedule.parked]
     if not bare:
         return candidates
     full = {issue_id: await tracker.fetch_issue(issue_id) for issue_id in bare}
@@ -81,28 +81,30 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
     )
 
 
-def _changed(candidates: Candidates, world: World, touched: Collection[str], now: float) -> Iterator[ev.IssueSeen]:
+def _changed(
+    candidates: Candidates, schedule: Schedule, touched: Collection[str], now: float
+) -> Iterator[ev.IssueSeen]:
     for issue in candidates.issues:
-        view = view_of(issue, world.policy, parked=issue.id in world.parked)
-        if world.issues.get(issue.id) != view and issue.id not in touched:
+        view = view_of(issue, schedule.policy, parked=issue.id in schedule.parked)
+        if schedule.issues.get(issue.id) != view and issue.id not in touched:
             yield ev.IssueSeen(at=now, issue_id=issue.id, view=view)
 
 
-def _missing(world: World, active: Collection[str]) -> set[str]:
+def _missing(schedule: Schedule, active: Collection[str]) -> set[str]:
     """Issues we hold something of that are not among the active ones any more: where did they go?"""
-    held = {*world.running, *world.waiting, *world.parked}
-    return {issue_id for issue_id in held if issue_id in world.issues and issue_id not in active}
+    held = {*schedule.running, *schedule.waiting, *schedule.parked}
+    return {issue_id for issue_id in held if issue_id in schedule.issues and issue_id not in active}
 
 
 def _left(
     active: Collection[str],
-    world: World,
+    schedule: Schedule,
     missing: Collection[str],
     states: dict[str, str],
     touched: Collection[str],
     now: float,
 ) -> Iterator[ev.IssueSeen | ev.IssueLeft]:
-    for issue_id, view in world.issues.items():
+    for issue_id, view in schedule.issues.items():
         if issue_id in active or issue_id in touched:
             continue
         if issue_id not in missing or issue_id not in states:

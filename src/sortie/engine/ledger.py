@@ -1,6 +1,6 @@
-"""The one way to change state: events enter the world and the log together, in one order.
+"""The one way to change state: events enter the schedule and the log together, in one order.
 
-An event is folded into the world when it is posted and written right after; whoever needs it to survive a
+An event is folded into the schedule when it is posted and written right after; whoever needs it to survive a
 crash before acting waits for `record`. While the disk refuses, writing is tried again and everyone waits: agents go
 on working, nothing new starts, nothing is forgotten. Only where the store itself is gone nobody waits for it.
 """
@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..core.events import AnyEvent, sound
-from ..core.world import World
+from ..core.schedule import Schedule
 from ..errors import StoreError
 from ..store import Store
 
@@ -32,13 +32,13 @@ class Ledger:
     def __init__(
         self,
         store: Store,
-        world: World,
+        schedule: Schedule,
         listeners: Sequence[Listener] = (),
         on_trouble: Callable[[str], None] = lambda _: None,
         on_calendar: Callable[[float], float] = lambda moment: moment,
     ) -> None:
         self.store = store
-        self.world = world
+        self.schedule = schedule
         self._listeners = list(listeners)
         self._pending: list[AnyEvent] = []
         self._waiters: list[asyncio.Future[None]] = []
@@ -56,7 +56,7 @@ class Ledger:
     def post(self, *events: AnyEvent) -> None:
         sane = [self._dated(sound(event)) for event in events]
         for event in sane:
-            self.world.apply(event)
+            self.schedule.apply(event)
         self._pending.extend(sane)
         self._more.set()
         for event in sane:

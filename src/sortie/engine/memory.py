@@ -1,15 +1,15 @@
-"""The world as the store remembers it: rows into scheduling state."""
+"""The schedule as the store remembers it: rows into scheduling state."""
 
 from __future__ import annotations
 
 from ..core import events as ev
 from ..core.policy import Policy
-from ..core.world import Aside, Pause, Running, Waiting, World
+from ..core.schedule import ParkedIssue, Pause, Running, Schedule, Waiting
 from ..store.load import ClaimRow, Loaded
 
 
-def world_of(loaded: Loaded, policy: Policy) -> World:
-    return World(
+def world_of(loaded: Loaded, policy: Policy) -> Schedule:
+    return Schedule(
         policy=policy,
         issues=dict(loaded.issues),
         skips=dict(loaded.skips),
@@ -30,7 +30,7 @@ def world_of(loaded: Loaded, policy: Policy) -> World:
             for row in loaded.retries
         },
         parked={
-            row.issue_id: Aside(
+            row.issue_id: ParkedIssue(
                 issue_id=row.issue_id,
                 identifier=row.identifier,
                 park=ev.Park(

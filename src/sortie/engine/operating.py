@@ -8,7 +8,7 @@ from ..core import events as ev
 from ..core.operator import obey
 from ..errors import StoreError
 from ..store.commands import CommandRow, pending_commands
-from .run import ActiveRun
+from .active_run import ActiveRun
 from .services import Services
 
 
@@ -26,7 +26,7 @@ async def obey_commands(services: Services, runs: Mapping[str, ActiveRun]) -> No
     stopping = []
     for command in await pending(services):
         now = services.clock.now()
-        answer = obey(ledger.world, command.verb, command.issue, now)
+        answer = obey(ledger.schedule, command.verb, command.issue, now)
         done = ev.Commanded(
             at=now,
             issue_id=answer.issue_id,

@@ -18,8 +18,8 @@ from ..core import events as ev
 from ..core.liveness import next_deadline
 from ..core.redact import Redactor
 from ..errors import StoreError
+from ..hosts.host import Host
 from ..hosts.local import LocalHost
-from ..hosts.port import Host
 from ..process.orphans import Orphan, household
 from ..process.platform import prepare
 from ..process.sweep import end_orphans
@@ -27,18 +27,18 @@ from ..store import Store
 from ..store.load import Loaded
 from ..store.load import load as load_rows
 from ..workflow.watch import FileWatch
-from ..workspace.place import Root
+from ..workspace.directory import Root
 from . import adapters
+from .active_run import ActiveRun
 from .cleanup import Cleanup
 from .clock import Clock
-from .glance import Glance, Summary, glance, summarise
 from .ledger import Ledger, Listener
 from .memory import world_of
 from .operating import obey_commands, pending
 from .readiness import Readiness, is_certain
 from .recovery import recover
 from .reload import WorkflowKeeper
-from .run import ActiveRun
+from .report import Glance, Summary, glance, summarise
 from .services import Services
 from .tick import Ticker
 
@@ -101,7 +101,7 @@ class Orchestrator:
             if services.ledger.gave_up:
                 fix = "The next start takes up what was running, as after a crash."
                 raise StoreError(f"The service ended with its store unwritten. {services.ledger.trouble}", fix=fix)
-            return summarise(services.ledger.world, drained=self._draining.is_set())
+            return summarise(services.ledger.schedule, drained=self._draining.is_set())
 
     def drain(self) -> None:
         """Start nothing more, end the agents, keep what is needed to resume them, return from `run`."""
@@ -120,8 +120,8 @@ class Orchestrator:
 
     def _serve(self, store: Store, loaded: Loaded) -> Services:
         workflow = self._keeper.current
-        world = world_of(loaded, workflow.config.policy())
-        ledger = Ledger(store, world, self._listeners, self._on_trouble, self._clock.on_calendar)
+        schedule = world_of(loaded, workflow.config.policy())
+        ledger = Ledger(store, schedule, self._listeners, self._on_trouble, self._clock.on_calendar)
         return Services(
             ledger=ledger,
             clock=self._clock,
@@ -184,8 +184,8 @@ class Orchestrator:
             if not cleanup.busy:
                 await self._keeper.close_exchanged(services, [run.tracker for run in ticker.runs.values()])
             failures = failures + 1 if ticker.trouble else 0
-            world = services.ledger.world
-            due = world.waiting and not ticker.trouble and not is_certain(world)
+            schedule = services.ledger.schedule
+            due = schedule.waiting and not ticker.trouble and not is_certain(schedule)
             busy = ticker.runs or ticker.undecided or due or cleanup.busy
             if until_idle and not busy:
                 if ticker.trouble is None:
@@ -197,11 +197,11 @@ class Orchestrator:
 
     def _until_next(self, services: Services, ticker: Ticker, *, hurry: bool) -> float:
         """Seconds to the next moment at which time alone can change a decision."""
-        world, now = services.ledger.world, self._clock.now()
+        schedule, now = services.ledger.schedule, self._clock.now()
         moments = [now + (1.0 if hurry else services.workflow.config.polling_interval)]
-        moments += [waiting.retry.due_at for waiting in world.waiting.values() if waiting.retry.due_at > now]
-        moments += [pause.until for pause in world.pauses.values() if pause.until > now]
-        if late := next_deadline(ticker.pulses(), world.policy):
+        moments += [waiting.retry.due_at for waiting in schedule.waiting.values() if waiting.retry.due_at > now]
+        moments += [pause.until for pause in schedule.pauses.values() if pause.until > now]
+        if late := next_deadline(ticker.pulses(), schedule.policy):
             moments.append(late)
         return max(min(moments) - now, 0.0)
 
@@ -225,7 +225,7 @@ class Orchestrator:
 
     async def _stop_all(self, services: Services, ticker: Ticker) -> None:
         """Drain: the cause is on disk before the first signal is sent."""
-        running = services.ledger.world.running
+        running = services.ledger.schedule.running
         live = [run for key, run in running.items() if key in ticker.runs and not run.stop and not run.ended]
         now, detail = self._clock.now(), "the orchestrator was asked to stop"
         await services.ledger.record(

@@ -9,7 +9,8 @@ from pathlib import Path
 from ..core.actions import Action
 from ..core.budget import day_of
 from ..core.decide import Tick, decide
-from ..core.world import World
+from ..core.schedule import Schedule
+from ..sources.remarks import Remark
 from ..store.connect import connect_readonly
 from ..store.load import load as load_rows
 from . import adapters
@@ -18,7 +19,6 @@ from .gather import look
 from .memory import world_of
 from .readiness import missing_agent
 from .reload import load_workflow
-from .remarks import Remark
 
 
 async def preview(
@@ -30,16 +30,16 @@ async def preview(
     """
     config = load_workflow(path, environ, env_file).config
     now = Clock().now()
-    world = World(config.policy())
+    schedule = Schedule(config.policy())
     if config.db_path.exists():
         with closing(connect_readonly(config.db_path)) as db:
-            world = world_of(load_rows(db, day_of(now)), config.policy())
+            schedule = world_of(load_rows(db, day_of(now)), config.policy())
     tracker = adapters.build_tracker(config)
     try:
-        found = await look(tracker, world, now, ())
+        found = await look(tracker, schedule, now, ())
     finally:
         await tracker.aclose()
     for event in (*found.events, *missing_agent(adapters.build_agent(config), config, environ, now)):
-        world.apply(event)
-    world.skips.clear()  # every reason is wanted, not only those that changed
-    return decide(world, Tick(now=now, candidates_known=True)), found.remarks(), found.problems
+        schedule.apply(event)
+    schedule.skips.clear()  # every reason is wanted, not only those that changed
+    return decide(schedule, Tick(now=now, candidates_known=True)), found.remarks(), found.problems

@@ -17,25 +17,25 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from ..agents.port import Agent, Finding
+from ..agents.agent import Agent, Finding
 from ..agents.program import answer_of
+from ..core.conclude import Outcome
 from ..core.events import AnyEvent, Level
-from ..core.exits import Outcome
 from ..core.model import Issue, Usage
-from ..hosts.environment import passed_on
+from ..hosts.host import RunOrder
 from ..hosts.local import LocalHost
-from ..hosts.port import RunOrder
-from ..hosts.toolkit import module_path, server_command
 from ..process.platform import prepare
+from ..runs.environment import passed_on
+from ..runs.tool_log import ToolLog
+from ..runs.toolkit import module_path, server_command
 from ..tools import envelope
 from ..tools.definitions import SORTIE_STATUS
 from ..workflow.config import HooksConfig
 from ..workflow.document import Document
-from ..workflow.load import Workflow
+from ..workflow.loader import Workflow
 from ..workflow.problems import Problems
 from ..workflow.template import PromptTemplate, compile_prompt
 from .adapters import build_agent
-from .toollog import ToolLog
 
 DEADLINE = 180.0
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..agents.port import Agent
+from ..agents.agent import Agent
 from ..core import events as ev
-from ..core.exits import LONGEST_LIMIT
+from ..core.conclude import LONGEST_LIMIT
 from ..core.operator import try_agent_again
-from ..core.world import Pause, World
-from ..hosts.environment import passed_on
+from ..core.schedule import Pause, Schedule
+from ..runs.environment import passed_on
 from ..workflow.config import Config
 from .services import Services
 
@@ -38,7 +38,7 @@ class Readiness:
         look-ups every few seconds, however often it is asked for."""
         services, now = self._services, self._services.clock.now()
         kind = services.workflow.config.agent.kind
-        fault = services.ledger.world.fault_of(kind)
+        fault = services.ledger.schedule.fault_of(kind)
         changed = services.agent is not self._looked_at
         asked = fault is not None and fault.tries == SEEN and fault.until <= now
         if not changed and (fault is None or now < self._next_look) and not asked:
@@ -59,7 +59,7 @@ class Readiness:
         if fault and fault.tries == SEEN:
             return [ev.ProviderResumed(at=now, provider=config.agent.kind, why="its program is there")]
         # The service, or the workflow, is new: one run shows whether that helped.
-        return try_agent_again(services.ledger.world, now) if fault and changed else ()
+        return try_agent_again(services.ledger.schedule, now) if fault and changed else ()
 
 
 def missing_agent(
@@ -76,7 +76,7 @@ def missing_agent(
     return (paused,)
 
 
-def is_certain(world: World) -> bool:
+def is_certain(schedule: Schedule) -> bool:
     """Whether nothing will start until somebody mends the agent."""
-    fault = world.fault_of(world.policy.provider)
+    fault = schedule.fault_of(schedule.policy.provider)
     return fault is not None and (fault.tries == SEEN or fault.tries >= CERTAIN)

@@ -14,24 +14,24 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.exits import Outcome, stopped
+from ..core.conclude import Outcome, stopped
 from ..core.model import Issue, IssueRef, Usage
 from ..errors import TrackerError, WorkspaceError
-from ..hosts.listening import REASON_LINES
 from ..process.identity import Identity
 from ..process.sweep import end_orphans
 from ..protocol.session_files import remove_credentials
-from ..protocol.status import read_status
-from ..store import reading
+from ..protocol.status_file import read_status
+from ..runs.reporter import REASON_LINES
+from ..runs.run_log import broker_socket_path, last_words, log_path, tool_log_path
+from ..runs.tool_log import ToolLog
+from ..store import queries as reading
 from ..store.load import ClaimRow, EffectRow, Loaded
 from ..tools.broker_server import remove_socket
-from ..workspace.place import open_existing
-from .deeds import Deeds
+from ..workspace.directory import open_existing
 from .effects import TRACKER_DEADLINE, Effect, deliver, show_progress
 from .ending import Ending
-from .runlog import broker_socket_path, last_words, log_path, tool_log_path
 from .services import Services
-from .toollog import ToolLog
+from .tool_calls import Deeds
 
 SETTLED_AT_ONCE = 16
 
@@ -81,7 +81,7 @@ async def _settle(services: Services, claim: ClaimRow, effects: list[EffectRow],
         log = await _log_of(services, claim.run_id)
         await _clear_up(services, claim, log)
         in_its_place = await _take_back_credentials(claim, log)
-        running = services.ledger.world.running[claim.issue_id]
+        running = services.ledger.schedule.running[claim.issue_id]
         issue = await _issue(services, claim)
         outcome = _outcome(services, claim, in_its_place)
         if not claim.ending and outcome.status == "succeeded":
@@ -125,8 +125,8 @@ async def _clear_up(services: Services, claim: ClaimRow, log: Log) -> None:
     calls = ToolLog(tool_log_path(db_path, claim.run_id), brokered=brokered)
     counted = sum(isinstance(event, ev.ToolCalled) and not event.witnessed for event in log)
     actor = IssueRef(claim.issue_id, claim.identifier)
-    world, redactor = services.ledger.world, services.redactor
-    deeds = Deeds(actor, claim.run_id, world, services.tracker, redactor, brokered=brokered)
+    schedule, redactor = services.ledger.schedule, services.redactor
+    deeds = Deeds(actor, claim.run_id, schedule, services.tracker, redactor, brokered=brokered)
     for call in calls.news()[counted:]:
         services.ledger.post(*await deeds.events(call, services.clock.now()))
     calls.remove()
@@ -202,7 +202,7 @@ async def _issue(services: Services, claim: ClaimRow) -> Issue:
         with anyio.fail_after(TRACKER_DEADLINE):
             return await services.tracker.fetch_issue(claim.issue_id)
     except (TrackerError, TimeoutError):
-        view = services.ledger.world.issues.get(claim.issue_id)
+        view = services.ledger.schedule.issues.get(claim.issue_id)
         title, state = (view.title, view.state) if view else ("", "")
         return Issue(id=claim.issue_id, identifier=claim.identifier, title=title, state=state)
 
@@ -221,8 +221,8 @@ def _effect(row: EffectRow) -> Effect:
 def _bring_back_retries(services: Services) -> None:
     """A clock that was set back must not postpone a retry beyond the longest back-off."""
     now = services.clock.now()
-    latest = now + services.ledger.world.policy.backoff_cap
-    for issue_id, waiting in list(services.ledger.world.waiting.items()):
+    latest = now + services.ledger.schedule.policy.backoff_cap
+    for issue_id, waiting in list(services.ledger.schedule.waiting.items()):
         if waiting.retry.kind != "limit" and waiting.retry.due_at > latest:
             why = "its time lay further ahead than the longest back-off"
             services.ledger.post(ev.RetryDue(at=now, issue_id=issue_id, due_at=latest, why=why))

@@ -11,8 +11,8 @@ from ..core import events as ev
 from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..tools.local import tracker_settings
-from ..trackers.port import Tracker
-from ..workflow.load import Examination, Workflow, check, examine, load
+from ..trackers.tracker import Tracker
+from ..workflow.loader import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
 from ..workflow.watch import Broken, Changed, Reloader
 from . import adapters

@@ -10,8 +10,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..process.orphans import household
-from .glance import Summary
 from .orchestrator import Orchestrator
+from .report import Summary
 
 # A terminal, a shell and `timeout` may each pass on what was one wish of one person.
 ASKED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from ..agents.port import Agent
+from ..agents.agent import Agent
 from ..core.redact import Redactor
-from ..hosts.port import Host
-from ..trackers.port import Tracker
-from ..workflow.load import Workflow
-from ..workspace.place import Root
+from ..hosts.host import Host
+from ..trackers.tracker import Tracker
+from ..workflow.loader import Workflow
+from ..workspace.directory import Root
 from .clock import Clock
 from .ledger import Ledger
 

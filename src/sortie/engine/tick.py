@@ -12,8 +12,8 @@ from ..core.decide import Tick, decide
 from ..core.liveness import Pulse, overdue
 from ..core.model import Issue
 from ..errors import SortieError, TrackerError, WorkspaceError
+from .active_run import ActiveRun
 from .gather import Findings, look
-from .run import ActiveRun
 from .services import Services
 
 
@@ -52,12 +52,12 @@ class Ticker:
         tick = Tick(
             now=now,
             candidates_known=found is not None,
-            overdue=overdue(self.pulses(), ledger.world.policy, now),
+            overdue=overdue(self.pulses(), ledger.schedule.policy, now),
             unsure=tuple(sorted(self._touched)),
             day=self._services.clock.day(now),
         )
         self.undecided = bool(tick.unsure)
-        actions = decide(ledger.world, tick)
+        actions = decide(ledger.schedule, tick)
         # No await between the decision and its record: whatever slipped in between could not be replayed.
         if actions:
             events, starts, stops = self._events(actions, tick)
@@ -76,7 +76,7 @@ class Ticker:
 
     def pulses(self) -> list[Pulse]:
         """Of the runs that may become overdue: one that is being ended cannot."""
-        running = self._services.ledger.world.running
+        running = self._services.ledger.schedule.running
         live = {claim.run_id for claim in running.values() if not claim.stop and not claim.ended}
         return [run.pulse for run in self.runs.values() if run.claim.run_id in live]
 
@@ -86,10 +86,10 @@ class Ticker:
 
     async def _look(self) -> Findings | None:
         self._touched.clear()
-        world, now = self._services.ledger.world, self._services.clock.now()
+        schedule, now = self._services.ledger.schedule, self._services.clock.now()
         try:
             self._services.root.verify()
-            found = await look(self._services.tracker, world, now, self._touched)
+            found = await look(self._services.tracker, schedule, now, self._touched)
         except (TrackerError, WorkspaceError) as error:
             if str(error) != str(self.trouble):
                 self._note("warning", f"{_what(error)} cannot be used; nothing new starts", str(error))
@@ -201,7 +201,7 @@ class Ticker:
             if run := self.runs.get(stop.issue_id):
                 run.stop()
         for claimed in starts:
-            claim = self._services.ledger.world.running[claimed.issue_id]
+            claim = self._services.ledger.schedule.running[claimed.issue_id]
             run = ActiveRun(self._services, claim, issues[claimed.issue_id], claimed.session_id)
             self.runs[claimed.issue_id] = run
             self._spawn(run)

@@ -16,20 +16,20 @@ from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..agents.port import Session, SessionOrder
+from ..agents.agent import Session, SessionOrder
+from ..core.conclude import Outcome
 from ..core.events import WorkspaceMade
-from ..core.exits import Outcome
 from ..errors import AgentError, PromptError, SortieError, WorkspaceError
 from ..protocol.prompt import compose_first_prompt
 from ..protocol.session_files import remove_credentials
-from ..protocol.status import Status, delete_status, read_status
+from ..protocol.status_file import Status, delete_status, read_status
+from ..runs.environment import run_environment
+from ..runs.reporter import Listening
+from ..runs.toolkit import Toolkit
+from ..workspace.directory import Known, Workspace
 from ..workspace.hooks import run_hook
-from ..workspace.place import Known, Workspace
 from ..workspace.removal import claim_workspace
-from .environment import run_environment
-from .listening import Listening
-from .port import Execution, RunLink, RunOrder
-from .toolkit import Toolkit
+from .host import Execution, RunLink, RunOrder
 
 CLOSE_DEADLINE = 30.0
 

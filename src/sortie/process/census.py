@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from weakref import WeakKeyDictionary
 
-from .tree import Process, snapshot
+from .process_table import Process, snapshot
 
 _next: WeakKeyDictionary[asyncio.AbstractEventLoop, _Scan] = WeakKeyDictionary()
 

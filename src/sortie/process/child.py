@@ -23,9 +23,9 @@ from .identity import STORE_MARK, Identity
 from .lines import LINE_LIMIT
 from .orphans import Origin, household
 from .pipes import Input, Output
+from .process_table import Kin, Process
 from .spawn import Spawned, spawn
 from .sweep import end_all
-from .tree import Kin, Process
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from .census import census
 from .identity import Identity
+from .process_table import Kin, Process, Table, Traits, adopted, reap, traits_of
 from .sweep import end_all
-from .tree import Kin, Process, Table, Traits, adopted, reap, traits_of
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from .brand import brand_of, is_of_store
 from .census import census
 from .identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK, Identity, boot_id, start_ticks
-from .tree import Kin, Process, Table, mark_of
+from .process_table import Kin, Process, Table, mark_of
 
 _FORCE_FOR = 5.0
 _FORCE_ROUND = 0.5

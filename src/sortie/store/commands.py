@@ -15,7 +15,7 @@ from sqlite3 import Connection
 from msgspec import Struct
 
 from .connect import connect_existing
-from .faults import explain
+from .sqlite_errors import explain
 
 
 class CommandRow(Struct, frozen=True):

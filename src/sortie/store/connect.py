@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import StoreError, StoreTooNew
-from .faults import ELSEWHERE, explain, explain_system
 from .schema import APPLICATION_ID, MIGRATIONS
+from .sqlite_errors import ELSEWHERE, explain, explain_system
 
 _BUSY_SECONDS = 5.0
 _KEPT_WAL_BYTES = 16 * 1024 * 1024

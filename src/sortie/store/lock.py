@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError, StoreLocked, WorkspaceError
-from .faults import explain_system
+from .sqlite_errors import explain_system
 
 ROOT_HOLDER = ".sortie.lock"
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from .connect import schema_version
-from .faults import explain
 from .schema import APPLICATION_ID, MIGRATIONS
+from .sqlite_errors import explain
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

@@ -16,9 +16,9 @@ from ..core.events import AnyEvent
 from ..errors import StoreError, StoreLost
 from . import lock
 from .connect import connect_readonly, connect_writer
-from .faults import explain, is_ruined
 from .loss import OpenFiles
 from .migrate import migrate
+from .sqlite_errors import explain, is_ruined
 from .writer import Writer
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Store:
             await self._writer.append(events)
 
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Ask the database something from `sortie.store.reading`, without stopping the event loop."""
+        """Ask the database something from `sortie.store.queries`, without stopping the event loop."""
         async with self._reading:
             with self._ruin_noticed():
                 try:

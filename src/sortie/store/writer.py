@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from ..core.events import AnyEvent
 from ..errors import StoreError
-from .faults import explain
 from .projection import record
+from .sqlite_errors import explain
 
 # Bounds how long the first of a batch waits for the last.
 _MOST_JOBS = 1000

@@ -16,13 +16,13 @@ import anyio
 from ..errors import ConfigurationError, SortieError
 from ..plugins import plugin_kinds
 from ..trackers import registry
-from ..trackers.port import TrackerSettings
+from ..trackers.tracker import TrackerSettings
 from ..workflow.config import Config
-from ..workflow.load import load
+from ..workflow.loader import load
 from . import envelope
 from .cancellation import Cancellation
+from .redaction import Veil
 from .tracker_api import Reach, handle
-from .veil import Veil
 
 _CLOSING_SECONDS = 5.0
 

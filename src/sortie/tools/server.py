@@ -9,9 +9,9 @@ import time
 
 from .calls import Calls
 from .record import Record
+from .redaction import Veil, secrets_in
 from .session import Session
 from .toolbox import Toolbox
-from .veil import Veil, secrets_in
 from .wire import Wire, say
 
 USAGE = """\

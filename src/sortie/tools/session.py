@@ -12,9 +12,9 @@ from .calls import Calls
 from .cancellation import Cancellation
 from .generations import HANDSHAKE, WITH_BATCHES
 from .record import UNKNOWN, Record, particulars
+from .redaction import Veil
 from .rpc import Message, Request, RpcError
 from .toolbox import Entry
-from .veil import Veil
 
 # Takes the answer to one frame, exactly once; None where there is none to give.
 Reply = Callable[[Message | None], None]

@@ -77,7 +77,7 @@ class Toolbox:
         def run(_arguments: dict[str, Any], _cancellation: Cancellation) -> Any:
             from pathlib import Path
 
-            from .status import session_status
+            from .sortie_status import session_status
 
             return session_status(Path(workspace))
 
@@ -87,7 +87,7 @@ class Toolbox:
         path, issue_id = self._environ.get("SORTIE_DB_PATH"), self._environ.get("SORTIE_ISSUE_ID")
         if not path or not issue_id:
             return None
-        from .history import problem_with, run_history
+        from .workspace_history import problem_with, run_history
 
         if problem := problem_with(path):
             self.problems.append(f"workspace_history is left out: {path} cannot be read: {problem}")

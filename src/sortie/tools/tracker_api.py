@@ -12,10 +12,10 @@ import anyio
 
 from ..core.model import Comment, Issue
 from ..errors import TrackerError
-from ..trackers.port import Tracker, TrackerSettings
+from ..trackers.tracker import Tracker, TrackerSettings
 from . import envelope
 from .definitions import OPERATIONS, TRANSITION
-from .veil import Veil
+from .redaction import Veil
 
 DEADLINE = 30.0
 

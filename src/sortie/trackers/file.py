@@ -21,7 +21,7 @@ from .file_disk import in_thread, sentence
 from .file_edits import NewComment, Transition
 from .file_records import Snapshot, parse
 from .file_writer import FileWriter
-from .port import Candidates, TrackerSettings
+from .tracker import Candidates, TrackerSettings
 
 DEFAULT_PATH = "issues.json"
 

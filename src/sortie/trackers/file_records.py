@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from ..core.model import Blocker, Comment, Issue, IssueRef
 from ..errors import TrackerError
-from .port import Candidates
+from .tracker import Candidates
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_QUOTE = 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ..plugins import load_plugin, plugin_kinds
-from .port import TrackerKind
+from .tracker import TrackerKind
 
 GROUP = "sortie.trackers"
 BUILTIN = {"file": "sortie.trackers.file:FileTracker"}

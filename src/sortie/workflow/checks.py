@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from .config import Config
-from .environment import ENV_FILE, NAME, OURS, PREFIX, Variables, override_name
 from .problems import Problems, did_you_mean
 from .reading import Kinds, Reading
 from .schema import SCHEMA, leaves
+from .variables import ENV_FILE, NAME, OURS, PREFIX, Variables, override_name
 
 # Of two names that both begin with the prefix, much is the same anyway.
 _ALIKE = 0.75

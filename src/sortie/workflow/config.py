@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..core.model import Usage
 from ..core.policy import Limits, Policy
-from .tree import line_of
+from .yaml_lines import line_of
 
 
 class CommentsConfig(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from .environment import NAME
 from .problems import listed
+from .variables import NAME
 
 Expansion = Literal["none", "whole", "anywhere"]
 

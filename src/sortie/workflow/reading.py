@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from .environment import Variables, expand, override_name
 from .fields import Field, Unfit, shown
 from .problems import Problems, did_you_mean
 from .schema import ANY, MOVED, NO_EFFECT, SCHEMA, UNSUPPORTED, Schema, leaves
-from .tree import Tree
+from .variables import Variables, expand, override_name
+from .yaml_lines import Tree
 
 # The kinds there are, of "tracker" and of "agent"; none where nobody knows.
 Kinds = Mapping[str, Collection[str]]

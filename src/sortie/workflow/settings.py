@@ -19,10 +19,10 @@ from .config import (
     TrackerConfig,
     WorkspaceConfig,
 )
-from .environment import OURS, PREFIX, Variables, at_home, secrets_of
 from .problems import Problems
 from .reading import Kinds, Reading
-from .tree import Tree
+from .variables import OURS, PREFIX, Variables, at_home, secrets_of
+from .yaml_lines import Tree
 
 
 def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, problems: Problems) -> Config:

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .config import Config
-from .environment import env_file_of
-from .load import Inspect, Workflow, examine, load, nothing_more
+from .loader import Inspect, Workflow, examine, load, nothing_more
 from .reading import NO_KINDS, Kinds
+from .variables import env_file_of
 
 # Two changes within one tick of the file system's clock can look the same from outside. A file that changed
 # so recently is reported once more, when its time stamps can be trusted.

@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO
 
 from ..protocol.safefiles import open_directory, open_regular
 from ..protocol.session_files import is_session_file
-from ..protocol.trees import Check, Descent, located
+from ..protocol.tree_walk import Check, Descent, located
 
 TIME = "%Y%m%dT%H%M%SZ"
 _HOLES_WORTH_KEEPING = 1 << 20

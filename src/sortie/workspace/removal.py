@@ -22,9 +22,9 @@ from pathlib import Path
 
 from ..errors import WorkspaceError
 from ..protocol.safefiles import UnsafeFile, open_directory, open_regular
-from ..protocol.trees import Check, go_on, refuse_changes, remove_entry
+from ..protocol.tree_walk import Check, go_on, refuse_changes, remove_entry
 from .archive import TIME, make_archive
-from .place import NOTES, Known, NotOurs, Workspace, open_workspace, workspace_error
+from .directory import NOTES, Known, NotOurs, Workspace, open_workspace, workspace_error
 
 _ARCHIVE = re.compile(r".+-(\d{8}T\d{6}Z)(-\d+)?\.tar\.gz")
 _UNFINISHED_ARCHIVE = re.compile(r"\A\..+-\d{8}T\d{6}Z\.tar\.gz\.[0-9a-f]{16}\.tmp")

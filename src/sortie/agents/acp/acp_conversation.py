@@ -1,0 +1,297 @@
+"""One session of the Agent Client Protocol, version 1, as its client: handshake, settings, prompts, permissions.
+
+The agent reads and writes files and runs commands itself: we offer neither, and refuse what we did not offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
+
+import anyio
+import msgspec
+from msgspec import Raw, Struct
+
+from ... import __version__
+from ...errors import AgentError
+from ..agent import AgentEvent, ErrorReported, SessionOrder
+from ..jsonrpc import Message, Peer, RpcError
+from ..options import Text
+from ..per_session import Conversation
+from ..turn_reader import ALIVE, Ending, decode
+from .acp_agents import KNOWN, UNKNOWN, KnownAgent, fault_in_answer
+from .acp_messages import (
+    AuthMethod,
+    Capabilities,
+    Implementation,
+    Introduction,
+    McpCapabilities,
+    Opened,
+    PermissionRequest,
+    Sessions,
+)
+from .acp_servers import servers_for
+from .acp_stream import AcpReader, Running
+
+VERSION = 1
+
+_NO_SUCH_METHOD = -32601
+_WRONG_PARAMETERS = -32602
+# A turn that cannot succeed any more is cancelled; this long the agent may take to say so.
+_FAREWELL = 3.0
+_ROUND_TRIPS = 1_000
+
+S = TypeVar("S", bound=Struct)
+
+
+class AcpOptions(Struct, frozen=True, kw_only=True):
+    """Without a mode, an agent that we know gets the one in which it does not ask.
+
+    What it asks nevertheless is allowed, this once: nobody is there to answer.
+    """
+
+    permissions: Literal["allow", "deny"] = "allow"
+    mode: Text | None = None
+    model: Text | None = None
+    config: Mapping[str, str | bool] = {}
+    auth_method: Text | None = None
+
+
+class AcpConversation(Conversation):
+    def __init__(
+        self,
+        order: SessionOrder,
+        report: Callable[[AgentEvent], None],
+        read_timeout: float,
+        options: AcpOptions,
+        command: str,
+    ) -> None:
+        super().__init__(order, report, read_timeout)
+        self.agent: KnownAgent = UNKNOWN
+        self.introduced_as = Implementation()
+        self._options = options
+        self._command = command
+        self._capabilities = Capabilities()
+        self._session_id = ""
+        self._running = Running()
+        self._reader = AcpReader()
+        self._turn: anyio.CancelScope | None = None
+        self._updates = 0
+        self._claimed = True
+
+    async def greet(self, peer: Peer) -> None:
+        introduction = await self._ask(peer, "initialize", _GREETING, Introduction)
+        if introduction.protocol_version != VERSION:
+            raise AgentError(
+                AgentError.CONFIG,
+                f"The agent speaks version {introduction.protocol_version} of the Agent Client Protocol, "
+                f"not {VERSION}.",
+                fix="Install a version of it that speaks ours.",
+            )
+        self._capabilities = introduction.agent_capabilities or Capabilities()
+        self.introduced_as = introduction.agent_info or Implementation()
+        self.agent = KNOWN.get(self.introduced_as.name, UNKNOWN)
+        if self._options.auth_method:
+            await self._log_in(peer, self._options.auth_method, introduction.auth_methods or [])
+
+    async def fresh(self, peer: Peer) -> str:
+        self._running = Running()
+        opened = await self._ask(peer, "session/new", self._place(), Opened)
+        if not opened.session_id:
+            raise AgentError(AgentError.TURN_FAILED, "The agent did not name the session that it opened.")
+        await self._begin(peer, opened.session_id, opened)
+        return opened.session_id
+
+    async def resume(self, peer: Peer, session_id: str) -> None:
+        can = self._capabilities.session_capabilities
+        if can is not None and can.resume is not None:
+            method = "session/resume"
+        elif self._capabilities.load_session:
+            method = "session/load"
+        else:
+            raise AgentError(AgentError.SESSION, "the agent offers neither session/resume nor session/load")
+        if self.agent.stays_behind:
+            await self._insist_on_place(peer, session_id)
+        self._running = Running(cost=self.order.resume_cost)
+        opened = await self._ask(peer, method, {"sessionId": session_id, **self._place()}, Opened)
+        if self.agent.replays_late:
+            await self._sit_through(peer)
+        await self._begin(peer, session_id, opened)
+
+    async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - all prompts are alike
+        if self._reader.failure:
+            raise self._reader.failure
+        reader = self._reader = AcpReader(self.agent, self._session_id, self._running)
+        text = prompt.encode("utf-8", "replace").decode()
+        request = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": text}]}
+        try:
+            with anyio.CancelScope() as self._turn:
+                self._tell(await self._answer(peer, request, reader))
+            hopeless = self._turn.cancelled_caught
+        finally:
+            self._turn = None
+            self._running = reader.running
+            self._reader = AcpReader(self.agent, self._session_id)
+        if hopeless:
+            with anyio.move_on_after(_FAREWELL):
+                await self.cancel(peer)
+        if error := reader.verdict(Ending()):
+            raise error
+
+    async def cancel(self, peer: Peer) -> None:
+        await peer.notify("session/cancel", {"sessionId": self._session_id})
+        self._claimed = True
+        await peer.listen_until(self._answer_came, self.read_timeout)
+
+    def heard(self, message: Message) -> None:
+        self._updates += 1
+        self._claimed = True
+        self._tell(self._reader.hear(message))
+        if self._turn is not None and self._reader.failure and not self._reader.finished:
+            self._turn.cancel()
+
+    def asked(self, message: Message) -> Any:
+        self._claimed = True
+        if message.method != "session/request_permission":
+            raise RpcError(_NO_SUCH_METHOD, f"Method not found: {message.method}")
+        try:
+            request = decode(message.params, PermissionRequest)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise RpcError(_WRONG_PARAMETERS, "Invalid params") from error
+        allow = self._options.permissions == "allow"
+        wanted = "allow_once" if allow else "reject_once"
+        chosen = next((option.option_id for option in request.options if option.kind == wanted), None)
+        self._tell(self._reader.permission(request.tool_call, granted=allow and chosen is not None))
+        if chosen is None:
+            return {"outcome": {"outcome": "cancelled"}}
+        return {"outcome": {"outcome": "selected", "optionId": chosen}}
+
+    def failure(self, error: RpcError) -> AgentError:
+        return fault_in_answer(error)
+
+    async def _log_in(self, peer: Peer, method: str, offered: list[AuthMethod]) -> None:
+        try:
+            await peer.request("authenticate", {"methodId": method}, self.read_timeout)
+        except RpcError as error:
+            raise AgentError(
+                AgentError.AUTH,
+                f"The agent refuses the login of acp.auth_method ({fault_in_answer(error).message}).",
+                fix=_offer([one.id for one in offered]),
+            ) from error
+
+    async def _answer(self, peer: Peer, request: dict[str, Any], reader: AcpReader) -> list[AgentEvent]:
+        try:
+            return reader.answered(await peer.request("session/prompt", request, None))
+        except RpcError as error:
+            return reader.rejected(error)
+
+    async def _ask(self, peer: Peer, method: str, params: Any, model: type[S]) -> S:
+        result = await peer.request(method, params, self.read_timeout)
+        try:
+            return decode(Raw(b"{}") if result == Raw(b"null") else result, model)
+        except msgspec.DecodeError as error:
+            raise AgentError(
+                AgentError.TURN_FAILED, f"The answer to {method} is not understood: {error}"
+            ) from error
+
+    def _place(self) -> dict[str, Any]:
+        servers, left_out = servers_for(
+            self.order, self._capabilities.mcp_capabilities or McpCapabilities(), self.agent
+        )
+        if self.agent.mcp_argument and self.agent.mcp_argument in self._command:
+            left_out = []
+        for reason in left_out:
+            self.report(ErrorReported(reason))
+        meta = {"_meta": self.agent.session_meta} if self.agent.session_meta else {}
+        return {"cwd": str(self.order.workspace), "mcpServers": servers, **meta}
+
+    async def _insist_on_place(self, peer: Peer, session_id: str) -> None:
+        here = await self._ask(peer, "session/list", {"cwd": str(self.order.workspace)}, Sessions)
+        if all(one.session_id != session_id for one in here.sessions):
+            raise AgentError(AgentError.SESSION, "it does not belong to this workspace")
+
+    async def _begin(self, peer: Peer, session_id: str, opened: Opened) -> None:
+        self._session_id = session_id
+        options = self._options
+        if mode := options.mode or self._automatic_mode(opened):
+            await self._choose_mode(peer, mode, opened)
+        if options.model:
+            await self._choose_model(peer, options.model, opened)
+        for name, value in options.config.items():
+            await self._set(peer, name, value, "config", [one.id for one in opened.config_options or []])
+
+    def _automatic_mode(self, opened: Opened) -> str | None:
+        if self._options.permissions == "deny":
+            return None
+        return next((mode for mode in self.agent.modes if mode in _modes(opened)), None)
+
+    async def _choose_mode(self, peer: Peer, wanted: str, opened: Opened) -> None:
+        offered = _modes(opened)
+        mode = next((one for one in offered if one == wanted or one.endswith(f"#{wanted}")), wanted)
+        option = opened.option("mode")
+        if opened.modes is None and option is not None:
+            await self._set(peer, option.id, mode, "mode", offered)
+        else:
+            await self._change(peer, "session/set_mode", {"modeId": mode}, "mode", offered)
+
+    async def _choose_model(self, peer: Peer, model: str, opened: Opened) -> None:
+        option = opened.option("model")
+        if option is not None:
+            await self._set(peer, option.id, model, "model", option.values)
+            return
+        offered = [one.model_id for one in opened.models.available_models] if opened.models else []
+        await self._change(peer, "session/set_model", {"modelId": model}, "model", offered)
+
+    async def _set(self, peer: Peer, name: str, value: str | bool, key: str, offered: list[str]) -> None:
+        typed = {"type": "boolean"} if isinstance(value, bool) else {}
+        params = {"configId": name, "value": value, **typed}
+        await self._change(peer, "session/set_config_option", params, key, offered)
+
+    async def _change(self, peer: Peer, method: str, params: dict[str, Any], key: str, offered: list[str]) -> None:
+        try:
+            await peer.request(method, {"sessionId": self._session_id, **params}, self.read_timeout)
+        except RpcError as error:
+            raise AgentError(
+                AgentError.CONFIG,
+                f"The agent refuses acp.{key} ({fault_in_answer(error).message}).",
+                fix=_offer(offered),
+            ) from error
+
+    async def _sit_through(self, peer: Peer) -> None:
+        """Until a question comes back with nothing of the replay before its answer."""
+        for _ in range(_ROUND_TRIPS):
+            before = self._updates
+            try:
+                await peer.request("_sortie/still_there", {}, self.read_timeout)
+            except RpcError:
+                pass  # that there is no such method is an answer too
+            if self._updates == before:
+                return
+
+    def _answer_came(self) -> bool:
+        """Looked at before the first message and after each: one that nobody has claimed is the prompt's answer."""
+        came, self._claimed = not self._claimed, False
+        return came
+
+    def _tell(self, events: list[AgentEvent]) -> None:
+        # Between turns there is nothing to tell: a history that is replayed was told before.
+        for event in events if self._turn is not None else [ALIVE]:
+            self.report(event)
+
+
+_GREETING = {
+    "protocolVersion": VERSION,
+    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+    "clientInfo": {"name": "sortie", "title": "Sortie", "version": __version__},
+}
+
+
+def _offer(names: list[str]) -> str:
+    return f"It offers {', '.join(names)}." if names else "It offers no choice; leave the option out."
+
+
+def _modes(opened: Opened) -> list[str]:
+    if opened.modes is not None:
+        return [mode.id for mode in opened.modes.available_modes]
+    option = opened.option("mode")
+    return option.values if option is not None else []

@@ -1,0 +1,222 @@
+"""The messages of the Agent Client Protocol that we read, with those of their fields that matter. Pure.
+
+Optional fields may be missing or null; a field of another type than here makes the message unreadable.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+from ...core.model import Usage
+from ..turn_reader import decode
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Implementation(Struct, frozen=True):
+    name: str = ""
+    version: str = ""
+
+
+class McpCapabilities(Struct, frozen=True):
+    http: bool = False
+    sse: bool = False
+
+
+class SessionCapabilities(Struct, frozen=True):
+    """An object, even an empty one, says that the agent can."""
+
+    resume: Any = None
+
+
+class Capabilities(Struct, frozen=True, rename="camel"):
+    load_session: bool = False
+    mcp_capabilities: McpCapabilities | None = None
+    session_capabilities: SessionCapabilities | None = None
+
+
+class AuthMethod(Struct, frozen=True):
+    id: str = ""
+
+
+class Introduction(Struct, frozen=True, rename="camel"):
+    protocol_version: int
+    auth_methods: list[AuthMethod] | None = None
+    agent_capabilities: Capabilities | None = None
+    agent_info: Implementation | None = None
+
+
+class Mode(Struct, frozen=True):
+    id: str = ""
+
+
+class Modes(Struct, frozen=True, rename="camel"):
+    current_mode_id: str = ""
+    available_modes: list[Mode] = []
+
+
+class Choice(Struct, frozen=True):
+    value: str
+
+
+class ConfigOption(Struct, frozen=True, rename="camel"):
+    """`options` may also come in groups."""
+
+    id: str = ""
+    category: str | None = None
+    current_value: Any = None
+    options: Any = None
+
+    @property
+    def values(self) -> list[str]:
+        try:
+            return [choice.value for choice in msgspec.convert(self.options, list[Choice])]
+        except msgspec.ValidationError:
+            return []
+
+
+class Model(Struct, frozen=True, rename="camel"):
+    model_id: str = ""
+
+
+class Models(Struct, frozen=True, rename="camel"):
+    available_models: list[Model] = []
+
+
+class Opened(Struct, frozen=True, rename="camel"):
+    """The answer to session/new, session/load and session/resume."""
+
+    session_id: str = ""
+    modes: Modes | None = None
+    models: Models | None = None
+    config_options: list[ConfigOption] | None = None
+
+    def option(self, category: str) -> ConfigOption | None:
+        return next((one for one in self.config_options or [] if one.category == category), None)
+
+
+class Listed(Struct, frozen=True, rename="camel"):
+    session_id: str = ""
+
+
+class Sessions(Struct, frozen=True):
+    sessions: list[Listed] = []
+
+
+class PermissionOption(Struct, frozen=True, rename="camel"):
+    option_id: str
+    kind: str = ""
+
+
+class UpdateParams(Struct, frozen=True, rename="camel"):
+    session_id: str = ""
+    update: Raw = Raw(b"{}")
+
+
+class UpdateHead(Struct, frozen=True, rename="camel"):
+    session_update: str = ""
+
+
+class Block(Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
+class Chunk(Struct, frozen=True, rename="camel"):
+    content: Block = Block()
+    message_id: str | None = None
+    meta: Any = field(name="_meta", default=None)
+
+
+class ToolCall(Struct, frozen=True, rename="camel"):
+    tool_call_id: str
+    title: str | None = None
+    name: str | None = None
+    kind: str | None = None
+    status: str | None = None
+    raw_input: Any = None
+    raw_output: Any = None
+    content: Any = None
+
+    @property
+    def called(self) -> str:
+        """The tool's name where it is told; a title may be a whole command line, then the kind says more."""
+        title = self.title or ""
+        if self.kind not in (None, "other") and len(title.split()) != 1:
+            return self.name or str(self.kind)
+        return self.name or title or "tool"
+
+
+class Cost(Struct, frozen=True):
+    amount: Annotated[float, Meta(ge=0)]
+    currency: str = ""
+
+
+class UsageUpdate(Struct, frozen=True):
+    cost: Cost | None = None
+    meta: Any = field(name="_meta", default=None)
+
+
+class InfoUpdate(Struct, frozen=True):
+    meta: Any = field(name="_meta", default=None)
+
+
+class Answer(Struct, frozen=True, rename="camel"):
+    """What any answer may hold that matters to a reader of all of them."""
+
+    stop_reason: str = ""
+    session_id: str = ""
+    agent_info: Implementation | None = None
+
+
+class Tokens(Struct, frozen=True, rename="camel"):
+    total_tokens: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cached_read_tokens: Count | None = None
+    cached_write_tokens: Count | None = None
+    thought_tokens: Count | None = None
+
+    def normal(self) -> Usage:
+        """Whether cached tokens are part of the input, and thoughts of the output, only their total tells."""
+        read, thoughts = self.cached_read_tokens or 0, self.thought_tokens or 0
+        cached = read + (self.cached_write_tokens or 0)
+        beyond = self.total_tokens - self.input_tokens - self.output_tokens
+        apart = cached if beyond >= cached else 0
+        thought_apart = thoughts if beyond - apart >= thoughts else 0
+        return Usage(self.input_tokens + apart, self.output_tokens + thought_apart, read)
+
+
+class Counts(Struct, frozen=True):
+    input_tokens: Count
+    output_tokens: Count
+
+
+class Quota(Struct, frozen=True):
+    token_count: Counts
+
+
+class QuotaMeta(Struct, frozen=True):
+    quota: Quota
+
+
+class Counted(Struct, frozen=True):
+    usage: Tokens | None = None
+    meta: Raw = field(name="_meta", default=Raw(b"{}"))
+
+    def normal(self) -> Usage:
+        if self.usage:
+            return self.usage.normal()
+        try:
+            counts = decode(self.meta, QuotaMeta).quota.token_count
+        except msgspec.DecodeError:
+            return Usage()
+        return Usage(counts.input_tokens, counts.output_tokens)
+
+
+class PermissionRequest(Struct, frozen=True, rename="camel"):
+    tool_call: ToolCall
+    options: list[PermissionOption] = []

@@ -1,0 +1,258 @@
+"""Reads one prompt of the Agent Client Protocol: the updates that come during it, the answer that ends it. Pure.
+
+Only the answer to `session/prompt` makes a turn finished, and not every `end_turn` is a success: some agents tell
+an error of their provider as text of theirs and nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ...core.model import Usage
+from ...errors import AgentError
+from ...protocol.session_files import SERVER
+from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
+from ..jsonrpc import Message, RpcError
+from ..turn_reader import ALIVE, TurnReader, brief, decode, remarks, speech
+from .acp_agents import KNOWN, UNKNOWN, KnownAgent, fault_in_answer, fault_in_words
+from .acp_messages import Answer, Chunk, Counted, InfoUpdate, ToolCall, UpdateHead, UpdateParams, UsageUpdate
+
+_OPEN_LINE = 4_000
+_STARTUP = "mcp_startup."
+
+
+class Running(Struct, frozen=True):
+    """What running totals stood at: the tokens of this process, and the cost of the whole conversation."""
+
+    tokens: Usage = Usage()
+    cost: float = 0.0
+
+
+FROM_THE_START = Running()
+
+
+class AcpReader(TurnReader):
+    def __init__(
+        self, agent: KnownAgent = UNKNOWN, session_id: str = "", running: Running = FROM_THE_START
+    ) -> None:
+        super().__init__(session_id)
+        self.running = running
+        if agent.cumulative:
+            self.meter.start_at(running.tokens)
+        self._agent = agent
+        self._message_id: str | None = None
+        self._line = ""
+        self._own_error = ""
+        self._silent_since_tool = True
+        self._waiting: dict[str, ToolCall] = {}
+        self._tools: dict[str, str] = {}
+        self._denied: set[str] = set()
+        self._limit_until: float | None = None
+
+    def events(self, line: bytes) -> Iterator[AgentEvent]:
+        return self._take(decode(line, Message))
+
+    def hear(self, message: Message) -> list[AgentEvent]:
+        """Like `read`, for a line that was decoded already."""
+        return _certain(self._take(message))
+
+    def answered(self, result: Raw) -> list[AgentEvent]:
+        """The answer to the prompt: the last word."""
+        return _certain(self._answered(result))
+
+    def rejected(self, error: RpcError) -> list[AgentEvent]:
+        """The prompt was answered with an error: the last word too."""
+        return _certain(self._rejected(error))
+
+    def permission(self, call: ToolCall, *, granted: bool) -> list[AgentEvent]:
+        """The agent asked whether it may use a tool, and was answered."""
+        if not granted:
+            self._denied.add(call.called)
+        return [*self._started(call)] or [ALIVE]
+
+    def _take(self, message: Message) -> Iterator[AgentEvent]:
+        if self.finished:
+            return
+        if message.method == "session/update":
+            params = decode(message.params, UpdateParams)
+            if not self.session_id or params.session_id == self.session_id:
+                yield from self._update(params.update)
+        elif not message.method and message.error is not None:
+            yield from self._rejected(RpcError.of(message.error))
+        elif not message.method:
+            yield from self._answer(message.result)
+
+    def _answer(self, result: Raw) -> Iterator[AgentEvent]:
+        """To any request: who answers, in which session, and whether it is the last word."""
+        answer = decode(result, Answer)
+        self.session_id = answer.session_id or self.session_id
+        if answer.agent_info:
+            self._agent = KNOWN.get(answer.agent_info.name, UNKNOWN)
+        if answer.stop_reason:
+            yield from self._answered(result)
+
+    def _update(self, update: Raw) -> Iterator[AgentEvent]:
+        match decode(update, UpdateHead).session_update:
+            case "agent_message_chunk":
+                yield from self._chunk(decode(update, Chunk))
+            case "tool_call" | "tool_call_update":
+                yield from self._tool(decode(update, ToolCall))
+            case "usage_update":
+                yield from self._spent(decode(update, UsageUpdate))
+            case "session_info_update":
+                yield from self._trouble(_at(decode(update, InfoUpdate).meta, "codex", "error"))
+
+    def _chunk(self, chunk: Chunk) -> Iterator[AgentEvent]:
+        text = chunk.content.text
+        if _at(chunk.meta, "claudeCode", "kind") == "mcpServerStatus":
+            if _at(chunk.meta, "claudeCode", "status") == "failed":
+                yield from self._server_failed(str(_at(chunk.meta, "claudeCode", "server")), text)
+        elif self._agent.speaks_itself(text, chunk.message_id):
+            yield from self._flush()
+            failed = self._agent.tells_failure(text, alone=self._silent_since_tool)
+            self._own_error = text if failed else ""
+            yield from remarks(text)
+        elif text:
+            if chunk.message_id != self._message_id:
+                yield from self._flush()
+            self._message_id = chunk.message_id
+            self._own_error, self._silent_since_tool = "", False
+            *lines, self._line = (self._line + text).split("\n")
+            yield from speech("\n".join(lines))
+            if len(self._line) > _OPEN_LINE:
+                yield from self._flush()
+
+    def _flush(self) -> Iterator[AgentEvent]:
+        line, self._line = self._line, ""
+        yield from speech(line)
+
+    def _tool(self, call: ToolCall) -> Iterator[AgentEvent]:
+        yield from self._flush()
+        if call.tool_call_id.startswith(_STARTUP) and call.status == "failed":
+            yield from self._server_failed(call.tool_call_id.split(".")[1], _words(call.content))
+            return
+        self._own_error, self._silent_since_tool = "", True
+        known = call.tool_call_id in self._tools or call.tool_call_id in self._waiting
+        if call.raw_input or call.status in ("completed", "failed") or known:
+            yield from self._started(call)
+        else:
+            self._waiting[call.tool_call_id] = call  # its arguments follow
+        if call.status in ("completed", "failed"):
+            name = self._tools.pop(call.tool_call_id, call.called)
+            detail = _words(call.content) or (brief(call.raw_output) if call.raw_output else "")
+            yield ToolFinished(name, failed=call.status == "failed", detail=detail)
+
+    def _started(self, call: ToolCall) -> Iterator[AgentEvent]:
+        if call.tool_call_id in self._tools:
+            return
+        first = self._waiting.pop(call.tool_call_id, call)
+        name = self._tools[call.tool_call_id] = first.called
+        arguments = call.raw_input or first.raw_input
+        yield ToolStarted(name, brief(arguments or call.title or first.title or ""))
+
+    def _spent(self, spent: UsageUpdate) -> Iterator[AgentEvent]:
+        limit = _at(spent.meta, "_claude/rateLimit")
+        if isinstance(limit, dict) and limit.get("status") not in (None, "allowed"):
+            ends = limit.get("resetsAt")
+            until = float(ends) if isinstance(ends, int | float) else None
+            if limit["status"] == "rejected":
+                self._limit_until = until
+            yield LimitReported(f"{limit.get('rateLimitType') or 'rate'} limit: {limit['status']}", until)
+        if spent.cost and spent.cost.currency == "USD":
+            before, amount = self.running.cost, spent.cost.amount
+            self.running = Running(self.running.tokens, amount)
+            if amount > before:
+                yield from self.meter.add(Usage(cost_usd=amount - before))
+
+    def _trouble(self, error: Any) -> Iterator[AgentEvent]:
+        """codex-acp tells of a failed request that it will repeat."""
+        if not isinstance(error, dict):
+            return
+        detail = brief(f"{error.get('message') or ''} {error.get('additionalDetails') or ''}")
+        if fault_in_words(self._agent, detail).kind == AgentError.RATE_LIMITED:
+            yield LimitReported(detail)
+        else:
+            yield ErrorReported(detail)
+
+    def _server_failed(self, server: str, words: str) -> Iterator[AgentEvent]:
+        detail = f"The MCP server {server} did not start: {words}"
+        yield ErrorReported(detail)
+        if server == SERVER:
+            self.failure = AgentError(AgentError.TOOLS, detail)
+
+    def _answered(self, result: Raw) -> Iterator[AgentEvent]:
+        yield from self._flush()
+        self.finished = True
+        try:
+            stop_reason = decode(result, Answer).stop_reason
+        except msgspec.DecodeError:
+            stop_reason = ""
+        try:
+            counted = decode(result, Counted).normal()
+        except msgspec.DecodeError:
+            counted = Usage()
+        if self._agent.cumulative:
+            yield from self.meter.reach(counted)
+            self.running = Running(counted if counted != Usage() else self.running.tokens, self.running.cost)
+        else:
+            yield from self.meter.add(counted)
+        self.failure = self.failure or self._false_success(stop_reason, counted)
+        if self.failure:
+            yield ErrorReported(self.failure.message)
+
+    def _rejected(self, error: RpcError) -> Iterator[AgentEvent]:
+        yield from self._flush()
+        self.finished = True
+        self.failure = self.failure or fault_in_answer(error, self._limit_until)
+        yield ErrorReported(self.failure.message)
+
+    def _false_success(self, stop_reason: str, counted: Usage) -> AgentError | None:
+        if self._denied:
+            return AgentError(
+                AgentError.PERMISSION,
+                f"The agent was not allowed to use {', '.join(sorted(self._denied))}.",
+                fix="Set acp.permissions to allow, or acp.mode to one in which it does not ask.",
+            )
+        match stop_reason:
+            case "end_turn" if self._own_error:
+                return fault_in_words(self._agent, self._own_error)
+            case "end_turn" if self._agent.breaks_off and (self._silent_since_tool or counted == Usage()):
+                return AgentError(AgentError.PROVIDER, "The model's answer broke off.")
+            case "end_turn":
+                return None
+            case "refusal":
+                return AgentError(AgentError.REFUSED, "The model declined to answer.")
+            case "cancelled":
+                return AgentError(AgentError.CANCELLED, "The turn was cancelled.")
+            case "max_tokens":
+                return AgentError(AgentError.TURN_FAILED, "The turn ended at a limit of tokens, half-way.")
+            case "max_turn_requests":
+                return AgentError(AgentError.TURN_FAILED, "The turn ended at a limit of requests, half-way.")
+        return AgentError(AgentError.TURN_FAILED, f"The turn ended for no reason that we know: {stop_reason!r}.")
+
+
+def _certain(events: Iterable[AgentEvent]) -> list[AgentEvent]:
+    """All of them as far as they can be read; a sign of life at the least."""
+    heard: list[AgentEvent] = []
+    try:
+        heard.extend(events)
+    except (msgspec.DecodeError, RecursionError):
+        pass  # wrong types say nothing, but somebody sent them
+    return heard or [ALIVE]
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _words(content: Any) -> str:
+    """The text in the content of a tool call."""
+    blocks = content if isinstance(content, list) else []
+    texts = [_at(block, "content", "text") for block in blocks]
+    return brief(" ".join(text for text in texts if isinstance(text, str)))

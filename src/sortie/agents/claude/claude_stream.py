@@ -1,0 +1,264 @@
+"""What `claude --output-format stream-json` says: its events, their meaning, and when a success is none. Pure.
+
+`system/init`, then `assistant` and `user` messages block by block, then one `result` with the totals of the
+process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from msgspec import Struct, field
+
+from ...core.model import Usage
+from ...errors import AgentError
+from ...protocol.session_files import SERVER
+from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
+from ..error_kinds import fault
+from ..turn_reader import Ending, TurnReader, brief, decode, speech
+
+_WORTH_WAITING_MS = 60_000.0
+
+# Whose word it is where Claude Code itself speaks in the place of its model.
+_NO_MODEL = "<synthetic>"
+_SHOWN = 300
+_ABORTED = ("aborted_streaming", "aborted_tools")
+
+
+class _Head(Struct, frozen=True):
+    type: str = ""
+    subtype: str = ""
+
+
+class _Server(Struct, frozen=True):
+    name: str = ""
+    status: str = ""
+
+
+class _Init(Struct, frozen=True):
+    session_id: str
+    mcp_servers: list[_Server] = []
+
+
+class _Retry(Struct, frozen=True):
+    attempt: int = 0
+    error_status: int | None = None
+    error: Any = None
+    retry_delay_ms: float = 0.0
+
+
+class _Usage(Struct, frozen=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int | None = 0
+    cache_creation_input_tokens: int | None = 0
+
+    def normal(self, cost: float = 0.0) -> Usage:
+        """With what was read from the cache and written to it as part of the input."""
+        read = self.cache_read_input_tokens or 0
+        written = self.cache_creation_input_tokens or 0
+        return Usage(self.input_tokens + read + written, self.output_tokens, read, cost)
+
+
+class _ModelUsage(Struct, frozen=True):
+    """What one model was used for, sub-agents included."""
+
+    input: int = field(default=0, name="inputTokens")
+    output: int = field(default=0, name="outputTokens")
+    read: int = field(default=0, name="cacheReadInputTokens")
+    written: int = field(default=0, name="cacheCreationInputTokens")
+    cost: float = field(default=0.0, name="costUSD")
+
+    def normal(self) -> Usage:
+        return Usage(self.input + self.read + self.written, self.output, self.read, self.cost)
+
+
+class _Block(Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    tool_use_id: str = ""
+    content: Any = None
+    is_error: bool | None = None
+
+
+class _Message(Struct, frozen=True):
+    id: str = ""
+    model: str = ""
+    content: list[_Block] | str = []
+    usage: _Usage | None = None
+
+
+class _Turn(Struct, frozen=True):
+    message: _Message
+    error: str | None = None
+
+
+class _LimitInfo(Struct, frozen=True, rename="camel"):
+    status: str = ""
+    resets_at: float | None = None
+    rate_limit_type: str | None = None
+
+
+class _LimitEvent(Struct, frozen=True):
+    rate_limit_info: _LimitInfo
+
+
+class _Denial(Struct, frozen=True):
+    tool_name: str = "a tool"
+
+
+class _Result(Struct, frozen=True):
+    subtype: str
+    is_error: bool
+    session_id: str = ""
+    result: str = ""
+    errors: list[Any] = []
+    stop_reason: str | None = None
+    terminal_reason: str | None = None
+    api_error_status: int | None = None
+    usage: _Usage = _Usage()
+    total_cost_usd: float = 0.0
+    queued_turn_count: int = 0
+    model_usage_since_last_result: dict[str, _ModelUsage] | None = None
+    permission_denials: list[_Denial] = []
+
+    def spent(self) -> Usage:
+        """By this process. Where it is told by model, `total_cost_usd` counts from the session's first turn on."""
+        if self.model_usage_since_last_result is None:
+            return self.usage.normal(self.total_cost_usd)
+        models = (model.normal() for model in self.model_usage_since_last_result.values())
+        return reduce(Usage.plus, models, Usage())
+
+
+class ClaudeReader(TurnReader):
+    def __init__(self, session_id: str = "") -> None:
+        super().__init__(session_id)
+        self._tools: dict[str, str] = {}
+        self._counted: dict[str, Usage] = {}
+        self._limit_until: float | None = None
+        self._last_sentence = ""
+        self._error_name = ""
+        self._spent = Usage()
+        self._seen_init = False
+
+    def events(self, line: bytes) -> Iterator[AgentEvent]:
+        head = decode(line, _Head)
+        match head.type:
+            case "system" if head.subtype == "init":
+                yield from self._init(decode(line, _Init))
+            case "system" if head.subtype == "api_retry":
+                yield from self._retry(decode(line, _Retry))
+            case "assistant":
+                yield from self._assistant(decode(line, _Turn))
+            case "user":
+                yield from self._tool_results(decode(line, _Turn))
+            case "rate_limit_event":
+                yield from self._limit(decode(line, _LimitEvent).rate_limit_info)
+            case "result":
+                yield from self._result(decode(line, _Result))
+
+    def explained(self, ending: Ending) -> AgentError | None:
+        if "cannot be used with root" in ending.stderr:
+            return AgentError(
+                AgentError.CONFIG,
+                "Claude Code does not skip permissions for root.",
+                fix="Run as another user, set IS_SANDBOX=1 where the machine is a sandbox, "
+                "or set claude-code.permission_mode.",
+            )
+        if "No conversation found" in ending.stderr or "already in use" in ending.stderr:
+            return AgentError(AgentError.SESSION, ending.stderr.strip()[-300:])
+        if "error: unknown option" in ending.stderr or "error: option" in ending.stderr:
+            return AgentError(AgentError.CONFIG, f"Claude Code refuses its options: {ending.stderr.strip()[-300:]}")
+        return None
+
+    def _init(self, init: _Init) -> Iterator[AgentEvent]:
+        self._seen_init = True
+        self.session_id = init.session_id
+        for server in init.mcp_servers:
+            if server.status != "failed":
+                continue
+            detail = f"The MCP server {server.name} did not start."
+            yield ErrorReported(detail)
+            if server.name == SERVER:
+                self.failure = AgentError(AgentError.TOOLS, detail)
+
+    def _retry(self, retry: _Retry) -> Iterator[AgentEvent]:
+        detail = f"attempt {retry.attempt} failed: {retry.error_status or 'no status'}, {brief(retry.error)}"
+        if retry.error_status != 429:
+            yield ErrorReported(detail)  # also a refused key: it may have a fresh one the next time
+            return
+        # When it tries again is its own decision, and says nothing about the limit.
+        yield LimitReported(detail, self._limit_until)
+        if retry.retry_delay_ms > _WORTH_WAITING_MS:
+            self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self._limit_until)
+
+    def _assistant(self, turn: _Turn) -> Iterator[AgentEvent]:
+        message = turn.message
+        self._error_name = turn.error or ""
+        for block in message.content if isinstance(message.content, list) else ():
+            if block.type == "text":
+                self._last_sentence = "" if message.model == _NO_MODEL else block.text
+                yield from speech(block.text)
+            elif block.type == "tool_use":
+                self._tools[block.id] = block.name
+                yield ToolStarted(block.name, brief(block.input))
+        if message.usage:
+            # Each block of a message repeats the counts of the whole.
+            counted = message.usage.normal()
+            known = self._counted.get(message.id, Usage())
+            self._counted[message.id] = counted
+            fresh = Usage(
+                max(counted.input - known.input, 0),
+                max(counted.output - known.output, 0),
+                max(counted.cache_read - known.cache_read, 0),
+            )
+            yield from self.meter.add(fresh, cost_follows=True)
+
+    def _tool_results(self, turn: _Turn) -> Iterator[AgentEvent]:
+        content = turn.message.content
+        for block in content if isinstance(content, list) else ():
+            if block.type == "tool_result":
+                name = self._tools.pop(block.tool_use_id, "tool")
+                yield ToolFinished(name, failed=bool(block.is_error), detail=brief(block.content))
+
+    def _limit(self, info: _LimitInfo) -> Iterator[AgentEvent]:
+        if info.status in ("", "allowed"):
+            return
+        if info.status == "rejected":
+            self._limit_until = info.resets_at
+        yield LimitReported(f"{info.rate_limit_type or 'rate'} limit: {info.status}", info.resets_at)
+
+    def _result(self, result: _Result) -> Iterator[AgentEvent]:
+        # With tasks in the background there is a result for each time the model was woken.
+        self.finished = not result.queued_turn_count
+        self._spent = self._spent.plus(result.spent())
+        yield from self.meter.reach(self._spent)
+        self.failure = self.failure or self._false_success(result)
+
+    def _false_success(self, result: _Result) -> AgentError | None:
+        said = result.result or " ".join(brief(error) for error in result.errors) or result.subtype
+        if result.subtype == "error_during_execution" and not self._seen_init and "No conversation found" in said:
+            return AgentError(AgentError.SESSION, said)
+        if result.terminal_reason in _ABORTED:
+            return AgentError(
+                AgentError.CANCELLED, f"Claude Code's turn was interrupted ({result.terminal_reason})."
+            )
+        if result.is_error or result.subtype != "success":
+            if result.api_error_status is None and result.result and result.result == self._last_sentence:
+                return AgentError(AgentError.TURN_FAILED, said[:_SHOWN])  # the model's words report no error
+            status, until = result.api_error_status, self._limit_until
+            return fault(said, status=status, until=until, name=self._error_name)
+        if result.stop_reason == "refusal":
+            return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
+        if denied := sorted({denial.tool_name for denial in result.permission_denials}):
+            return AgentError(
+                AgentError.PERMISSION,
+                f"Claude Code was not allowed to use {', '.join(denied)}.",
+                fix="Set claude-code.permission_mode or claude-code.allowed_tools.",
+            )
+        return None

@@ -1,0 +1,255 @@
+"""One thread of `codex app-server`: what is said to it, from the greeting to the end of a turn.
+
+A turn begins only when our tools are ready for the thread. Whatever Codex asks meanwhile is declined, for nobody is
+there to allow it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ... import __version__
+from ...errors import AgentError
+from ...protocol.session_files import SERVER
+from ..agent import AgentEvent, ErrorReported, SessionOrder
+from ..jsonrpc import Message, Peer, RpcError
+from ..mcp_servers import Server, offered_servers
+from ..per_session import Conversation
+from ..turn_reader import decode
+from .codex_errors import fault_of
+from .codex_stream import CodexReader
+
+_REFUSED_CONFIGURATION = re.compile(r"unknown variant|invalid |unexpected |not found|toml|config")
+_FAILED = ("failed", "cancelled")
+_UNKNOWN_METHOD = -32601
+_REFUSED_REQUEST = (-32600, -32602)
+
+DECLINED: dict[str, dict[str, Any]] = {
+    "item/commandExecution/requestApproval": {"decision": "decline"},
+    "item/fileChange/requestApproval": {"decision": "decline"},
+    "item/permissions/requestApproval": {"permissions": {}},
+    "item/tool/requestUserInput": {"answers": {}},
+    "mcpServer/elicitation/request": {"action": "decline"},
+}
+
+A = TypeVar("A", bound=Struct)
+
+
+class SandboxPolicy(
+    Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """The vendor's `SandboxPolicy`; roots that are not absolute are below the workspace."""
+
+    type: Literal["dangerFullAccess", "readOnly", "workspaceWrite", "externalSandbox"]
+    writable_roots: tuple[str, ...] | None = None
+    network_access: bool | Literal["restricted", "enabled"] | None = None
+    exclude_tmpdir_env_var: bool | None = None
+    exclude_slash_tmp: bool | None = None
+
+
+class ThreadSettings(Struct, frozen=True, kw_only=True):
+    approval_policy: str
+    sandbox: str
+    sandbox_policy: SandboxPolicy | None = None
+    model: str | None = None
+    effort: str | None = None
+    personality: str | None = None
+    key: str = ""
+
+
+class _Account(Struct, frozen=True, rename="camel"):
+    account: Any = None
+    requires_openai_auth: bool = True
+
+
+class _Named(Struct, frozen=True):
+    id: str
+
+
+class _ThreadAnswer(Struct, frozen=True):
+    thread: _Named
+
+
+class _TurnAnswer(Struct, frozen=True):
+    turn: _Named
+
+
+class CodexThread(Conversation):
+    """`limit_patience`: Codex waits as long as the provider tells it to, five times over, and says not how long."""
+
+    versioned = False
+    limit_patience = 60.0
+
+    def __init__(
+        self,
+        order: SessionOrder,
+        report: Callable[[AgentEvent], None],
+        read_timeout: float,
+        settings: ThreadSettings,
+    ) -> None:
+        super().__init__(order, report, read_timeout)
+        self._settings = settings
+        self._reader = CodexReader()
+        self._servers: dict[str, dict[str, Any]] = {}
+
+    async def greet(self, peer: Peer) -> None:
+        servers = offered_servers(self.order)
+        self._servers = {name: _in_codex(server, self.read_timeout) for name, server in servers.items()}
+        client = {"name": "sortie", "title": "Sortie", "version": __version__}
+        await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
+        await peer.notify("initialized")
+        answer = await peer.request("account/read", {"refreshToken": False}, self.read_timeout)
+        account = _understood("account/read", answer, _Account)
+        if account.requires_openai_auth and account.account is None:
+            await self._log_in(peer)
+
+    async def fresh(self, peer: Peer) -> str:
+        answer = await peer.request("thread/start", self._thread(), self.read_timeout)
+        await self._enter(peer, _understood("thread/start", answer, _ThreadAnswer).thread.id)
+        return self._reader.session_id
+
+    async def resume(self, peer: Peer, session_id: str) -> None:
+        params = {"threadId": session_id, "excludeTurns": True, **self._thread()}
+        answer = await peer.request("thread/resume", params, self.read_timeout)
+        if _understood("thread/resume", answer, _ThreadAnswer).thread.id != session_id:
+            raise AgentError(AgentError.SESSION, "Codex resumed another thread than the one it was asked for.")
+        await self._enter(peer, session_id)
+
+    async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - each turn is asked alike
+        reader = self._reader = self._reader.following()
+        answer = await peer.request("turn/start", self._turn(prompt), self.read_timeout)
+        reader.turn_id = _understood("turn/start", answer, _TurnAnswer).turn.id
+        while not reader.decided:
+            await peer.listen_until(lambda: reader.decided or reader.limited, None)
+            await self._sit_out_limit(peer, reader)
+        if reader.failure:
+            raise reader.failure
+
+    async def cancel(self, peer: Peer) -> None:
+        reader = self._reader
+        if reader.turn_id and not reader.finished:
+            turn = {"threadId": reader.session_id, "turnId": reader.turn_id}
+            await peer.request("turn/interrupt", turn, self.read_timeout)
+            await peer.listen_until(lambda: reader.finished, self.read_timeout)
+
+    def heard(self, message: Message) -> None:
+        for event in self._reader.hear(message):
+            self.report(event)
+
+    def asked(self, message: Message) -> Any:
+        answer = DECLINED.get(message.method)
+        self.report(ErrorReported(f"Codex asks ({message.method}), and nobody is there to answer."))
+        if answer is None:
+            raise RpcError(_UNKNOWN_METHOD, f"Sortie does not answer {message.method}.")
+        if message.method == "item/permissions/requestApproval":
+            self._reader.denied.append("more permissions")  # unlike the others it leaves no trace in the thread
+        return answer
+
+    def failure(self, error: RpcError) -> AgentError:
+        if error.code in _REFUSED_REQUEST:
+            return AgentError(AgentError.CONFIG, f"Codex does not take what it is asked: {error.message[:600]}")
+        return fault_of(error.message, None)
+
+    def explained(self, said: str) -> AgentError | None:
+        """Before there is a thread it can be its configuration that it does not take."""
+        if self._reader.session_id:
+            return None
+        lines = said.splitlines()
+        for number, line in enumerate(lines):
+            _, error, complaint = line.lower().partition("error: ")
+            if error and _REFUSED_CONFIGURATION.search(complaint):
+                detail = f"Codex refuses its configuration: {' '.join(lines[number:])[:600]}"
+                return AgentError(AgentError.CONFIG, detail, fix="Correct the codex block, or config.toml.")
+        return None
+
+    async def _log_in(self, peer: Peer) -> None:
+        fix = "Run `codex login`, or set CODEX_API_KEY."
+        if not self._settings.key:
+            raise AgentError(AgentError.AUTH, "Codex is not logged in, and there is no key.", fix=fix)
+        try:
+            key = {"type": "apiKey", "apiKey": self._settings.key}
+            await peer.request("account/login/start", key, self.read_timeout)
+        except RpcError as error:
+            raise AgentError(AgentError.AUTH, f"Codex does not take the key: {error.message}", fix=fix) from error
+
+    async def _enter(self, peer: Peer, thread_id: str) -> None:
+        """Make the thread ours, and wait for its MCP servers: a turn that begins earlier goes without them."""
+        self._reader.session_id = thread_id
+        try:
+            await peer.listen_until(self._servers_settled, self.read_timeout)
+        except TimeoutError:
+            self.report(ErrorReported("Not all MCP servers were ready in time (agent.read_timeout_ms)."))
+        status, reason = self._server_status(SERVER)
+        if SERVER in self._servers and status != "ready":
+            detail = f"The MCP server {SERVER} did not start for Codex: {reason or status}"
+            raise AgentError(AgentError.TOOLS, detail)
+
+    def _servers_settled(self) -> bool:
+        """Without ours there will be no turn, so its failure is all there is to know."""
+        if self._server_status(SERVER)[0] in _FAILED:
+            return True
+        return all(self._server_status(name)[0] in ("ready", *_FAILED) for name in self._servers)
+
+    def _server_status(self, name: str) -> tuple[str, str]:
+        return self._reader.servers.get((self._reader.session_id, name), ("not ready in time", ""))
+
+    async def _sit_out_limit(self, peer: Peer, reader: CodexReader) -> None:
+        try:
+            await peer.listen_until(lambda: reader.decided or not reader.limited, self.limit_patience)
+        except TimeoutError as error:
+            said = "The provider refuses requests because of a rate limit, and Codex goes on waiting."
+            raise AgentError(AgentError.RATE_LIMITED, said, until=reader.limit_until) from error
+
+    def _thread(self) -> dict[str, Any]:
+        settings = self._settings
+        return _without_none(
+            cwd=str(self.order.workspace),
+            approvalPolicy=settings.approval_policy,
+            sandbox=settings.sandbox,
+            model=settings.model,
+            personality=settings.personality,
+            config={"mcp_servers": self._servers} if self._servers else None,
+        )
+
+    def _turn(self, prompt: str) -> dict[str, Any]:
+        text = prompt.encode("utf-8", "replace").decode()
+        return _without_none(
+            threadId=self._reader.session_id,
+            input=[{"type": "text", "text": text}],
+            effort=self._settings.effort,
+            sandboxPolicy=self._sandbox_policy(),
+        )
+
+    def _sandbox_policy(self) -> dict[str, Any] | None:
+        policy = self._settings.sandbox_policy
+        if policy is None:
+            return None
+        told: dict[str, Any] = msgspec.to_builtins(policy)
+        if policy.writable_roots is not None:
+            told["writableRoots"] = [str(self.order.workspace / root) for root in policy.writable_roots]
+        return told
+
+
+def _in_codex(server: Server, patience: float) -> dict[str, Any]:
+    """In the words of config.toml. Its tools need no approval: nobody is there to give one."""
+    common = {"startup_timeout_sec": patience, "default_tools_approval_mode": "approve"}
+    if server.url:
+        return {"url": server.url, "http_headers": server.headers, **common}
+    return {"command": server.command, "args": server.args, "env": server.env, **common}
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _understood(method: str, answer: Raw, model: type[A]) -> A:
+    try:
+        return decode(answer, model)
+    except msgspec.DecodeError as error:
+        said = f"The answer of Codex to {method} is not understood: {error}"
+        raise AgentError(AgentError.TURN_FAILED, said) from error

@@ -1,0 +1,289 @@
+"""What `gemini --output-format stream-json` says: its events, their meaning, and when a success is none. Pure.
+
+`init`, the prompt, then `message` in pieces, `tool_use`, `tool_result` and `error` as they happen, and one `result`
+with the totals of the process. What kind of error ended a turn shows in the exit code: an HTTP status modulo 256.
+Retries and missing tool servers are told on standard error alone.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...core.model import Usage
+from ...errors import AgentError
+from ...protocol.session_files import SERVER
+from ..agent import AgentEvent, ErrorReported, LimitReported, Said, ToolFinished, ToolStarted
+from ..error_kinds import fault
+from ..reset_times import reset_time
+from ..turn_reader import Ending, TurnReader, brief, decode, speech
+
+_API_ERROR = "[API Error: "
+_STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 429, 499, 500, 502, 503, 504, 529)}
+_EXITS = {
+    41: AgentError.AUTH,
+    44: AgentError.CONFIG,
+    52: AgentError.CONFIG,
+    55: AgentError.CONFIG,
+    130: AgentError.CANCELLED,
+}
+_FIXES = {
+    AgentError.AUTH: "Set GEMINI_API_KEY, or run `gemini` once and log in.",
+    AgentError.CONFIG: "Correct the gemini block of the workflow, or the settings of Gemini CLI.",
+}
+_REFUSED_OPTIONS = ("-h, --help", "FatalSandboxError")
+_NOISE = re.compile(r"YOLO mode is enabled|Warning: 256-color|Ripgrep is not available|\s+at ")
+# At the start of a line only: what tools print goes to standard error too.
+_MCP_ISSUES = re.compile(r"^(?:\[INFO\] )?MCP issues detected", re.M)
+_WAIT = re.compile(r"(?:Attempt \d+ failed|Suggested retry after).* Retrying after (\d{1,12})ms")
+# It would wait for the reset of a quota in its own process, for half a day if need be.
+_LONGEST_WAIT = 60.0
+_OUT_OF_QUOTA = re.compile(r"exhausted your|exceeded your current quota", re.I)
+_CUT_SHORT = "ended without a finish reason"
+
+# Where nobody can be asked, tools that would need it are not even offered; a model may call them all the same.
+_GUARDED = frozenset(("run_shell_command", "write_file", "replace"))
+_UNSAID_LIMIT = 4_000
+
+
+class _Head(Struct, frozen=True):
+    type: str = ""
+
+
+class _Init(Struct, frozen=True):
+    session_id: str
+
+
+class _Message(Struct, frozen=True):
+    role: str = ""
+    content: str = ""
+
+
+class _ToolUse(Struct, frozen=True):
+    tool_name: str = "tool"
+    tool_id: str = ""
+    parameters: Any = None
+
+
+class _Failure(Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class _ToolResult(Struct, frozen=True):
+    status: str
+    tool_id: str = ""
+    output: Any = None
+    error: _Failure | None = None
+
+
+class _Stats(Struct, frozen=True):
+    total_tokens: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached: int = 0
+
+    def normal(self) -> Usage:
+        """The output without its thoughts is told, and so is the sum with them."""
+        output = max(self.output_tokens, self.total_tokens - self.input_tokens)
+        return Usage(self.input_tokens, output, self.cached)
+
+
+class _Result(Struct, frozen=True):
+    status: str
+    stats: _Stats = _Stats()
+    error: _Failure | None = None
+
+
+class _Answer(Struct, frozen=True):
+    code: int | None = None
+    message: str = ""
+
+
+class _Body(Struct, frozen=True):
+    error: _Answer
+
+
+class GeminiReader(TurnReader):
+    def __init__(self, session_id: str = "") -> None:
+        super().__init__(session_id)
+        self._resuming = bool(session_id)
+        self._unsaid = ""
+        self._tools: dict[str, str] = {}
+        self._denied: set[str] = set()
+        self._answered = False
+        self._trouble = ""
+        self._complaint: str | None = None
+
+    def events(self, line: bytes) -> Iterator[AgentEvent]:
+        if self.finished:
+            return
+        kind = decode(line, _Head).type
+        if kind == "message":
+            yield from self._message(decode(line, _Message))
+            return
+        yield from self._rest_of_speech()
+        match kind:
+            case "init":
+                self.session_id = decode(line, _Init).session_id
+            case "tool_use":
+                yield self._tool_use(decode(line, _ToolUse))
+            case "tool_result":
+                yield self._tool_result(decode(line, _ToolResult))
+            case "error":
+                yield self._error(decode(line, _Failure))
+            case "result":
+                yield from self._result(decode(line, _Result))
+
+    def overhear(self, line: str) -> list[AgentEvent]:
+        """Before its first event it tells of a missing server, and during a turn how long it waits for a limit."""
+        if self.finished:
+            return []
+        self.failure = self.failure or _missing_tools(line)
+        wait = _WAIT.match(line)
+        if wait is None:
+            return []
+        seconds = int(wait[1]) / 1000
+        until = reset_time(line) or time.time() + seconds
+        if seconds > _LONGEST_WAIT:
+            self.failure = AgentError(AgentError.RATE_LIMITED, line, until=until)
+        return [LimitReported(brief(line), until)]
+
+    def verdict(self, ending: Ending) -> AgentError | None:
+        if self._complaint is not None:
+            return self._meaning(self._complaint, ending)
+        return super().verdict(ending) or _missing_tools(ending.stderr)
+
+    def explained(self, ending: Ending) -> AgentError | None:
+        said = "\n".join(line for line in ending.stderr.splitlines() if not _NOISE.match(line)).strip()[-400:]
+        said = said or f"Gemini ended with exit code {ending.code}."
+        if "Error resuming session" in said:
+            return AgentError(AgentError.SESSION, said)
+        if kind := _EXITS.get(ending.code or 0):
+            return AgentError(kind, said, fix=_FIXES.get(kind, ""))
+        if ending.code == 1 and any(mark in ending.stderr for mark in _REFUSED_OPTIONS):
+            fix = _FIXES[AgentError.CONFIG]
+            return AgentError(AgentError.CONFIG, f"Gemini refuses its options: {said[-200:]}", fix=fix)
+        status = _STATUSES.get(ending.code or 0)
+        return fault(said, status=status) if status else None
+
+    def _message(self, message: _Message) -> Iterator[AgentEvent]:
+        """It comes in pieces that end anywhere; only whole lines are told."""
+        if message.role != "assistant":
+            return
+        self._overcome(answered=True)
+        *lines, self._unsaid = (self._unsaid + message.content).split("\n")
+        for line in lines:
+            yield from speech(line)
+        if len(self._unsaid) > _UNSAID_LIMIT:
+            yield from self._rest_of_speech()
+
+    def _rest_of_speech(self) -> Iterator[Said]:
+        rest, self._unsaid = self._unsaid, ""
+        yield from speech(rest)
+
+    def _tool_use(self, use: _ToolUse) -> ToolStarted:
+        self._overcome(answered=False)
+        self._tools[use.tool_id] = use.tool_name
+        return ToolStarted(use.tool_name, brief(use.parameters))
+
+    def _tool_result(self, result: _ToolResult) -> ToolFinished:
+        self._overcome(answered=False)
+        name = self._tools.pop(result.tool_id, "tool")
+        if result.error and _is_denial(name, result.error):
+            self._denied.add(name)
+        detail = result.error.message if result.error else result.output
+        return ToolFinished(name, failed=result.status != "success", detail=brief(detail or ""))
+
+    def _error(self, error: _Failure) -> ErrorReported:
+        """Loops, blocked answers, hooks that stop the agent: a success that follows at once is none."""
+        self._trouble = error.message or "Gemini reported an error without a message."
+        return ErrorReported(self._trouble)
+
+    def _overcome(self, *, answered: bool) -> None:
+        """What follows an error shows that it was none of the last."""
+        self._answered = answered
+        self._trouble = ""
+
+    def _result(self, result: _Result) -> Iterator[AgentEvent]:
+        self.finished = True
+        yield from self.meter.reach(result.stats.normal())
+        if result.status != "success":
+            told = result.error.message if result.error else self._trouble
+            self._complaint = told or f"Gemini ended its turn with the status {result.status!r}."
+            yield ErrorReported(self._complaint)
+        elif failure := self._false_success(result):
+            self.failure = failure
+            yield ErrorReported(failure.message)
+
+    def _false_success(self, result: _Result) -> AgentError | None:
+        if self._denied:
+            return AgentError(
+                AgentError.PERMISSION,
+                f"Gemini was not allowed to use {', '.join(sorted(self._denied))}.",
+                fix="Set gemini.approval_mode, gemini.allowed_tools or gemini.policies.",
+            )
+        if self._trouble:
+            return fault(self._trouble)
+        if self._answered:
+            return None
+        if result.stats.total_tokens:
+            return AgentError(AgentError.TURN_FAILED, "Gemini ended its turn without an answer of the model.")
+        kind = AgentError.SESSION if self._resuming else AgentError.TURN_FAILED
+        why = "the conversation is longer than the model takes, or a hook stopped it"
+        return AgentError(kind, f"Gemini ended its turn without asking the model: {why}.")
+
+    def _meaning(self, complaint: str, ending: Ending) -> AgentError:
+        if kind := _EXITS.get(ending.code or 0):
+            return AgentError(kind, complaint, fix=_FIXES.get(kind, ""))
+        status, text = _unwrapped(complaint)
+        status = status or _STATUSES.get(ending.code or 0)
+        if status == 404 or "is not found for API version" in text:
+            return AgentError(AgentError.CONFIG, text, fix="Set gemini.model to a model that there is.")
+        if "blocked due to" in text:
+            return AgentError(AgentError.REFUSED, text)
+        if _CUT_SHORT in text:
+            return AgentError(AgentError.PROVIDER, text)
+        if status == 400 and self._resuming and _is_too_long(text):
+            return AgentError(AgentError.SESSION, text)
+        if _OUT_OF_QUOTA.search(text):
+            status = 429
+        # A wrong key is a bad request to this provider: the words tell, the status does not.
+        return fault(text, status=None if status == 400 else status)
+
+
+def _is_denial(name: str, error: _Failure) -> bool:
+    if error.type == "tool_not_registered":
+        return name in _GUARDED
+    return error.type == "policy_violation" or "requires user confirmation" in error.message
+
+
+def _missing_tools(stderr: str) -> AgentError | None:
+    """Gemini says on standard error that a server is missing, and leaves open which one."""
+    if _MCP_ISSUES.search(stderr) is None:
+        return None
+    return AgentError(
+        AgentError.TOOLS,
+        f"An MCP server failed for Gemini, which does not say which one: {SERVER} or one of yours.",
+    )
+
+
+def _unwrapped(complaint: str) -> tuple[int | None, str]:
+    """Status and words of an error that may hold the provider's answer as it was."""
+    body, end, _ = complaint.partition(_API_ERROR)[2].rpartition("]")
+    if not end:
+        return None, complaint
+    try:
+        answer = decode(body.encode("utf-8", "replace"), _Body).error
+    except (msgspec.DecodeError, RecursionError):
+        return None, body
+    return answer.code, answer.message or body
+
+
+def _is_too_long(text: str) -> bool:
+    return " exceeds" in text.lower().partition("token count ")[2]

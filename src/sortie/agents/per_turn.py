@@ -1,0 +1,170 @@
+"""Agents whose process lives for a turn: one process per turn, the conversation resumed by its name.
+
+A turn completed only if the agent's own last word says so. A conversation that the agent will not resume is begun
+anew, but only in the first turn of a run: only that prompt says all that a fresh conversation needs.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections import deque
+from typing import ClassVar, TypeVar
+
+import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..errors import AgentError
+from ..process.child import Child, start
+from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnEnded, is_session_id
+from .cli import CliAgent
+from .program import shell_command
+from .turn_reader import LINE_LIMIT, Ending, TurnReader
+
+_INTERRUPT_PATIENCE = 2.0
+_STDERR_LINES = 12
+_STDERR_LINE = 2_000
+
+Options = TypeVar("Options", bound=Struct)
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """One turn to run: `session_id` is empty for a fresh conversation."""
+
+    order: SessionOrder
+    prompt: str
+    number: int
+    session_id: str = ""
+
+
+class Invocation(Struct, frozen=True, kw_only=True):
+    """How the program is called for one turn; `session_id` where we chose the name of a fresh conversation."""
+
+    arguments: list[str]
+    stdin: bytes = b""
+    environment: dict[str, str] = {}
+    session_id: str = ""
+
+
+class TurnwiseAgent(CliAgent[Options]):
+    """After its last word a process has `linger` seconds to put things away; then it is ended, and its word stands.
+
+    One that goes on although the turn has failed has `linger_after_failure`.
+    """
+
+    linger: ClassVar[float] = 10.0
+    linger_after_failure: ClassVar[float] = 3.0
+
+    async def open(self, order: SessionOrder, reporter: Reporter) -> TurnwiseSession:
+        return TurnwiseSession(self, order, reporter)
+
+    @abstractmethod
+    def invocation(self, turn: Turn) -> Invocation: ...
+
+    @abstractmethod
+    def reader(self, turn: Turn) -> TurnReader:
+        """A reader for this turn, made before its process starts; it knows the name that we chose, if we did."""
+
+    def prepare(self, order: SessionOrder) -> None:
+        """Whatever must be in place before the first process of a session; nothing by default."""
+
+
+class TurnwiseSession:
+    def __init__(self, agent: TurnwiseAgent[Options], order: SessionOrder, reporter: Reporter) -> None:
+        self._agent = agent
+        self._order = order
+        self._reporter = reporter
+        self._session_id = order.resume
+        self._announced = ""
+        self._child: Child | None = None
+        agent.prepare(order)
+
+    async def turn(self, prompt: str, number: int) -> None:
+        try:
+            await self._begin(prompt, number)
+        except AgentError as error:
+            self._reporter.report(TurnEnded(error.kind))
+            raise
+        self._reporter.report(TurnEnded("completed"))
+
+    async def interrupt(self) -> None:
+        if self._child is not None:
+            self._child.interrupt()
+            with anyio.move_on_after(_INTERRUPT_PATIENCE):
+                await self._child.wait()
+
+    async def close(self) -> None:
+        if self._child is not None:
+            await self._child.end()
+            self._child = None
+
+    async def _begin(self, prompt: str, number: int) -> None:
+        try:
+            await self._play(prompt, number)
+        except AgentError as error:
+            if error.kind != AgentError.SESSION or number > 1 or not self._session_id:
+                raise
+            self._reporter.report(ErrorReported(f"{error.message} A fresh conversation begins."))
+            self._session_id = ""
+            await self._play(prompt, number)
+
+    async def _play(self, prompt: str, number: int) -> None:
+        turn = Turn(order=self._order, prompt=prompt, number=number, session_id=self._session_id)
+        invocation = self._agent.invocation(turn)
+        reader = self._agent.reader(replace(turn, session_id=turn.session_id or invocation.session_id))
+        child = self._child = await start(
+            shell_command(self._agent.located(self._order), invocation.arguments),
+            cwd_fd=self._order.workspace_fd,
+            env={**self._agent.environment(self._order), **invocation.environment},
+            run_id=self._order.run_id,
+            workspace=self._order.workspace,
+            separate_stderr=True,
+        )
+        await self._reporter.process_started(child.identity)
+        muttered = await self._listen(child, invocation.stdin, reader)
+        await child.wait()
+        exit = await child.end()
+        self._child = None
+        ending = Ending(exit.code, exit.signal, "\n".join(muttered), by_us=exit.ended_by_us)
+        if error := reader.verdict(ending):
+            raise error
+
+    async def _listen(self, child: Child, stdin: bytes, reader: TurnReader) -> deque[str]:
+        """Until the process has ended, or has said its last word and lingers."""
+        muttered: deque[str] = deque(maxlen=_STDERR_LINES)
+        with anyio.CancelScope() as patience:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(child.feed, stdin)
+                tasks.start_soon(self._overhear, child, muttered, reader, patience)
+                async for line in child.lines(LINE_LIMIT):
+                    for event in reader.read(line):
+                        self._reporter.report(event)
+                    self._note_session(reader)
+                    patience.deadline = self._deadline(reader, patience.deadline)
+        if patience.cancelled_caught:
+            await child.end()
+        return muttered
+
+    def _deadline(self, reader: TurnReader, deadline: float) -> float:
+        """When the process must be gone: never, unless nothing that it could still say changes anything."""
+        if not reader.decided:
+            return math.inf
+        wait = self._agent.linger if reader.finished else self._agent.linger_after_failure
+        return min(deadline, anyio.current_time() + wait)
+
+    async def _overhear(
+        self, child: Child, muttered: deque[str], reader: TurnReader, patience: anyio.CancelScope
+    ) -> None:
+        async for line in child.error_lines():
+            text = line[:_STDERR_LINE].decode("utf-8", "replace")
+            muttered.append(text)
+            self._reporter.report(StderrLine(text))
+            for event in reader.overhear(text):
+                self._reporter.report(event)
+            patience.deadline = self._deadline(reader, patience.deadline)
+
+    def _note_session(self, reader: TurnReader) -> None:
+        if reader.session_id != self._announced and is_session_id(reader.session_id):
+            self._session_id = self._announced = reader.session_id
+            self._reporter.report(SessionOpened(reader.session_id))

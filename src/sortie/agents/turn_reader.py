@@ -1,0 +1,171 @@
+"""What the output of one turn says, whoever wrote it: the part of reading that all agents share. Pure.
+
+A reader takes lines in any state of health: it never raises, and nothing but the agent's own last word makes it
+believe that a turn completed.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core.model import Usage
+from ..errors import AgentError
+from .agent import AgentEvent, Heartbeat, Said, StderrLine, Used
+from .error_kinds import ended_itself, fault_of_exit, how_it_ended
+
+# A tool's result, an image in base64: real agents write lines of many megabytes.
+LINE_LIMIT = 32 * 1024 * 1024
+
+_LINE_CHARACTERS = 4_000
+_LINES = 200
+
+# Escapes one after the other, so that an escaped backslash begins none; whole pairs first, then the halves.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.S
+)
+
+S = TypeVar("S", bound=Struct)
+
+ALIVE = Heartbeat()
+
+
+class Ending(Struct, frozen=True):
+    """How the process of a turn ended; `by_us` where it had said its last word and did not leave by itself."""
+
+    code: int | None = 0
+    signal: int | None = None
+    stderr: str = ""
+    by_us: bool = False
+
+
+class TurnReader(ABC):
+    """Reads one turn. `session_id` is the agent's name for the conversation, as far as it has told it."""
+
+    def __init__(self, session_id: str = "") -> None:
+        self.session_id = session_id
+        self.finished = False
+        self.failure: AgentError | None = None
+        self.meter = Meter()
+
+    @property
+    def decided(self) -> bool:
+        """Whether what is still to come can change nothing."""
+        return self.finished or self.failure is not None
+
+    def read(self, line: bytes) -> list[AgentEvent]:
+        """What a line says; a sign of life at the least."""
+        try:
+            return list(self.events(line)) or [ALIVE]
+        except (msgspec.DecodeError, RecursionError):  # not JSON, wrong types, or nested without end
+            return [*self.unreadable(line)] or [ALIVE]
+
+    @abstractmethod
+    def events(self, line: bytes) -> Iterator[AgentEvent]:
+        """May raise `msgspec.DecodeError` for what is not the agent's format."""
+
+    def unreadable(self, line: bytes) -> Iterator[AgentEvent]:
+        """A line that is no event. Programs print warnings among their JSON, which nobody said."""
+        return remarks(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
+
+    def overhear(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
+        """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
+        return []
+
+    def verdict(self, ending: Ending) -> AgentError | None:
+        """None only where the turn completed."""
+        if self.failure:
+            return self.failure
+        if not self.finished:
+            code, signal, by_us = ending.code, ending.signal, ending.by_us
+            heard = ending if ended_itself(code, signal, by_us=by_us) else replace(ending, stderr="")
+            return self.explained(heard) or fault_of_exit(code, signal, ending.stderr, by_us=by_us)
+        if not ending.by_us and ending.code != 0:
+            said = f"The agent reported success and then {how_it_ended(ending.code, ending.signal)}."
+            return AgentError(AgentError.TURN_FAILED, said)
+        return None
+
+    def explained(self, ending: Ending) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
+        """What this agent's exit without a last word is known to mean.
+
+        Of one that a signal ended, standard error is not told: it would explain nothing.
+        """
+        return None
+
+
+class Meter:
+    """Counts of all kinds as amounts since the last report; an amount is never negative."""
+
+    def __init__(self) -> None:
+        self._reported = Usage()
+
+    def add(self, usage: Usage, *, cost_follows: bool = False) -> Iterator[Used]:
+        """An amount on top of what was reported."""
+        if usage != Usage():
+            self._reported = self._reported.plus(usage)
+            yield Used(usage, cost_follows)
+
+    def reach(self, total: Usage, *, cost_follows: bool = False) -> Iterator[Used]:
+        """A running total: only what goes beyond the amounts reported so far is new."""
+        known = self._reported
+        yield from self.add(
+            Usage(
+                max(total.input - known.input, 0),
+                max(total.output - known.output, 0),
+                max(total.cache_read - known.cache_read, 0),
+                max(total.cost_usd - known.cost_usd, 0.0),
+            ),
+            cost_follows=cost_follows,
+        )
+
+    def start_at(self, total: Usage) -> None:
+        """What a running total stood at before this turn began."""
+        self._reported = total
+
+
+def decode(line: bytes | msgspec.Raw, model: type[S]) -> S:
+    """Strictly: raises `msgspec.DecodeError` where a field that matters has another type.
+
+    Text is another matter: what no character can be made of becomes U+FFFD. Agents pass on what their tools print.
+    """
+    try:
+        return msgspec.json.decode(line, type=model)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        mended = _mended(raw := bytes(line))
+        if mended == raw:
+            raise
+        return msgspec.json.decode(mended, type=model)
+
+
+def _mended(line: bytes) -> bytes:
+    """JSON whose strings hold characters only: no bytes that are not UTF-8, no half of a surrogate pair."""
+    text = line.decode("utf-8", "replace").encode()
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
+
+
+def speech(text: str) -> Iterator[Said]:
+    """What the agent said as lines for the log: none too long, not too many, no empty ones."""
+    return map(Said, _lines(text))
+
+
+def remarks(text: str) -> Iterator[StderrLine]:
+    """The same for what the program, and not the agent, has to say."""
+    return map(StderrLine, _lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line for line in text[: _LINES * _LINE_CHARACTERS].splitlines() if line.strip()]
+    return [line[:_LINE_CHARACTERS] for line in lines[:_LINES]]
+
+
+def brief(value: Any, limit: int = 200) -> str:
+    """Anything on one line, cut: the arguments of a tool, an error."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8", "replace")
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

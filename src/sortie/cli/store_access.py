@@ -1,0 +1,182 @@
+"""Where a workflow keeps what it remembers, and how commands look at it without disturbing a running service."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec.structs import replace
+
+from ..errors import ConfigurationError, SortieError
+from ..store.connect import connect_readonly
+from ..store.lock import workflow_holder_of
+from ..store.queries import find_issue
+from ..store.sqlite_errors import explain
+from ..workflow.config import Config
+from .format import clean, named_workflow, runnable
+
+if TYPE_CHECKING:
+    from ..workflow.loader import Examination, Workflow
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+PLACE = click.Path(path_type=Path)
+DEFAULT = "WORKFLOW.md"
+BY_POSITION = "sortie.workflow"
+
+
+def workflow_option(command: Command) -> Command:
+    """`-w`; the file, or the directory it is in."""
+    return click.option(
+        "-w",
+        "--workflow",
+        type=PLACE,
+        callback=_choose,
+        help="The workflow, or its directory; ./WORKFLOW.md if left out.",
+    )(command)
+
+
+def workflow_argument(command: Command) -> Command:
+    """The same by position too, for commands that are not about an issue. Eager: `-w` must know of it."""
+    by_position = click.argument(
+        "place",
+        type=PLACE,
+        required=False,
+        is_eager=True,
+        expose_value=False,
+        callback=_note,
+        metavar="[WORKFLOW.md]",
+    )
+    return by_position(workflow_option(command))
+
+
+def issue_or_workflow_argument(command: Command) -> Command:
+    """An issue, where one may be left out; a workflow in its place is taken for one."""
+    return click.argument("issue", required=False, is_eager=True, callback=_issue_unless_workflow)(command)
+
+
+def _issue_unless_workflow(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None or not _stands_for_workflow(value, at_home=Path(DEFAULT).exists()):
+        return value
+    ctx.meta[BY_POSITION] = Path(value)
+    return None
+
+
+def _note(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    ctx.meta[BY_POSITION] = value
+
+
+def _choose(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+    by_position: Path | None = ctx.meta.get(BY_POSITION)
+    if value is not None and by_position is not None:
+        raise click.UsageError(f"{by_position} and -w {value} both name the workflow; one of them is enough.")
+    named = value or by_position
+    named_workflow.set(str(named or ""))
+    chosen = workflow_at(named or Path(DEFAULT))
+    if value is None:
+        _object_to_paths(ctx.params.values(), at_home=chosen.exists())
+    return chosen
+
+
+def _object_to_paths(given: Iterable[object], *, at_home: bool) -> None:
+    """Where a workflow stands in the place of an issue. Beside a workflow, a name may be that of a workspace."""
+    for value in given:
+        for word in value if isinstance(value, tuple) else (value,):
+            if isinstance(word, str) and _stands_for_workflow(word, at_home=at_home):
+                raise click.UsageError(f"{word} is no issue; name the workflow with `-w {word}`.")
+
+
+def _stands_for_workflow(word: str, *, at_home: bool) -> bool:
+    return _is_workflow(word) and (not at_home or Path(word).is_file() or Path(word).name != word)
+
+
+def _is_workflow(word: str) -> bool:
+    try:
+        return workflow_at(Path(word)).is_file()
+    except OSError:
+        return False  # no name of a file at all
+
+
+def workflow_at(place: Path) -> Path:
+    """A directory stands for the WORKFLOW.md in it."""
+    return place / DEFAULT if place.is_dir() else place
+
+
+def env_file_option(command: Command) -> Command:
+    return click.option("--env-file", type=FILE, help="Read SORTIE_* variables from this file too.")(command)
+
+
+def json_option(command: Command) -> Command:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
+
+
+def load_checked(workflow: Path, env_file: Path | None = None) -> Workflow:
+    """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
+    from ..engine.reload import load_workflow
+
+    _require(workflow)
+    return load_workflow(workflow, os.environ, env_file)
+
+
+def _require(workflow: Path) -> None:
+    if not workflow.exists():
+        raise ConfigurationError(f"There is no {workflow}.", fix="`sortie init` writes one; or name another file.")
+
+
+def load_config(workflow: Path) -> Config:
+    """What is known of its settings, also where it is broken."""
+    return examine_config(workflow).config
+
+
+def examine_config(workflow: Path) -> Examination:
+    """For commands that look at the store: a workflow that broke after the service started must not stop them."""
+    from ..engine.reload import examine_workflow
+
+    _require(workflow)
+    found = examine_workflow(workflow, os.environ, trial=False)
+    config = _as_served(found.config)
+    if found.workflow is None:
+        if not config.db_path.exists():
+            load_checked(workflow)  # raises with every problem
+        complain(f"{workflow} is broken (`sortie validate` says how); this is {config.db_path}.")
+    return replace(found, config=config)
+
+
+def _as_served(config: Config) -> Config:
+    """With the store of the service that works by this workflow, whatever the workflow says since."""
+    served = (workflow_holder_of(config.path) or {}).get("store")
+    if not isinstance(served, str) or Path(served) == config.db_path.resolve():
+        return config
+    complain(f"the service works with {served}; the db_path of the workflow takes effect after a restart.")
+    return replace(config, db_path=Path(served))
+
+
+@contextmanager
+def looking_at(config: Config) -> Iterator[sqlite3.Connection]:
+    """The store, read only; what cannot be read of it is said."""
+    with closing(connect_readonly(config.db_path, complain)) as db:
+        try:
+            yield db
+        except sqlite3.Error as error:
+            raise explain(error, config.db_path) from error
+
+
+def complain(sentence: str) -> None:
+    click.echo(f"sortie: {clean(runnable(sentence))}", err=True)
+
+
+def require_issue(db: sqlite3.Connection, text: str) -> str:
+    """The id of the issue a person means; an error where nothing is known of it."""
+    issue_id = find_issue(db, text)
+    if issue_id is None:
+        hint = f"`-w {text}` names a workflow" if _is_workflow(text) else f"`sortie why {text}` asks the tracker"
+        raise SortieError(
+            f"{text} is not known.", fix=f"`sortie status` and `sortie history` list what is; {hint}."
+        )
+    return issue_id

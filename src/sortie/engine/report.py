@@ -1,0 +1,103 @@
+"""What is going on, at one moment, in the words people use: for the live view, and the summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ..core.budget import Spent
+from ..core.events import View
+from ..core.model import Usage
+from ..core.schedule import ParkedIssue, Schedule, Waiting
+from .active_run import ActiveRun
+from .services import Services
+
+
+class RunGlance(Struct, frozen=True, kw_only=True):
+    issue_id: str
+    identifier: str
+    title: str
+    run_id: str
+    attempt: int
+    turn: int
+    max_turns: int
+    seconds: float
+    quiet_seconds: float
+    usage: Usage
+    last_line: str
+    ending: bool
+
+
+class Glance(Struct, frozen=True, kw_only=True):
+    now: float
+    running: tuple[RunGlance, ...]
+    waiting: tuple[Waiting, ...]
+    parked: tuple[ParkedIssue, ...]
+    ready: int
+    slots: int
+    today: Spent
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """How things stand when the service ends. `clean` is False where a person has something to look at.
+
+    `drained` says that it ended because it was asked to, not because there was nothing left to do.
+    """
+
+    drained: bool
+    parked: tuple[ParkedIssue, ...]
+    waiting: tuple[Waiting, ...]
+    out_of_budget: tuple[View, ...]
+    held: tuple[View, ...]
+    blocked: tuple[View, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        return not (self.parked or self.waiting or self.out_of_budget or self.held or self.blocked)
+
+
+def glance(services: Services, runs: Sequence[ActiveRun]) -> Glance:
+    schedule, now = services.ledger.schedule, services.clock.now()
+    held = {*schedule.running, *schedule.waiting, *schedule.parked}
+    return Glance(
+        now=now,
+        running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
+        waiting=tuple(sorted(schedule.waiting.values(), key=lambda item: item.retry.due_at)),
+        parked=tuple(schedule.parked.values()),
+        ready=sum(1 for issue_id in schedule.issues if issue_id not in held),
+        slots=schedule.policy.max_concurrent,
+        today=schedule.spent_today(services.clock.day(now)),
+    )
+
+
+def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunGlance:
+    claim = schedule.running[run.claim.issue_id]
+    return RunGlance(
+        issue_id=claim.issue_id,
+        identifier=claim.identifier,
+        title=run.issue.title,
+        run_id=claim.run_id,
+        attempt=claim.attempt,
+        turn=claim.turn,
+        max_turns=schedule.policy.max_turns,
+        seconds=now - run.since,
+        quiet_seconds=now - run.pulse.last_sign,
+        usage=run.usage_so_far,
+        last_line=run.last_line,
+        ending=bool(claim.stop) or claim.ended,
+    )
+
+
+def summarise(schedule: Schedule, *, drained: bool) -> Summary:
+    def skipped(rule: str) -> tuple[View, ...]:
+        return tuple(view for view in schedule.issues.values() if schedule.skips.get(view.id, ("", ""))[0] == rule)
+
+    return Summary(
+        drained=drained,
+        parked=tuple(schedule.parked.values()),
+        waiting=tuple(schedule.waiting.values()),
+        out_of_budget=skipped("day-budget"),
+        held=skipped("agent-held"),
+        blocked=skipped("blocked-by"),
+    )

@@ -1,0 +1,113 @@
+"""What the tool servers of one run recorded: read from where we stopped, believed only as far as it makes sense.
+
+The servers run beside the agent and as its user, so the file may hold anything.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..protocol.safefiles import open_directory, open_regular
+from ..tools.definitions import TRACKER_API
+from ..tools.generations import is_error
+from ..tools.record import LONGEST_WORD, UNKNOWN, particulars
+from .toolkit import tool_names
+
+BYTES_AT_ONCE = 1024 * 1024
+CALLS_OF_ONE_RUN = 100_000
+BYTES_OF_ONE_RUN = 64 * BYTES_AT_ONCE
+LONGEST_NAME = 64
+
+
+class ToolCall(Struct, frozen=True):
+    tool: str
+    result: Literal["success", "error"]
+    ms: float
+    operation: str = ""
+    target: str = ""
+    state: str = ""
+    error: str = ""
+
+    @classmethod
+    def made(cls, tool: str, arguments: object, answer: object, ms: float) -> ToolCall:
+        """One that this process has made itself."""
+        facts = {"tool": tool, "result": "error" if is_error(answer) else "success", "ms": ms}
+        return msgspec.convert({**facts, **particulars(tool, arguments, answer)}, cls)
+
+    @property
+    def known_tool(self) -> str:
+        """A name no session can have is not worth a counter of its own."""
+        return self.tool if self.tool in tool_names() else UNKNOWN
+
+
+class ToolLog:
+    """`brokered`: calls of `tracker_api` are made by the orchestrator, which believes itself and not this file."""
+
+    def __init__(self, path: Path, *, brokered: bool = False) -> None:
+        self.path = path
+        self._brokered = brokered
+        self._offset = 0
+        self._counted = 0
+
+    def prepare(self) -> None:
+        """Make the folder, which the servers do not; without it calls are not counted, and nothing else fails."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            pass  # the log of the run, which stands in the same folder, reports it
+
+    def news(self) -> list[ToolCall]:
+        """The calls recorded since the last time; what is no record of a call is passed over."""
+        calls: list[ToolCall] = []
+        try:
+            with open_directory(self.path.parent) as folder, open_regular(folder, self.path.name) as file:
+                while self._counted + len(calls) < CALLS_OF_ONE_RUN and (portion := self._portion(file)):
+                    lines = portion[: portion.rfind(b"\n") + 1].splitlines()
+                    calls += [call for line in lines if (call := _call(line)) and self._believes(call)]
+        except OSError:
+            pass  # no call was made yet, or the file is none of ours
+        calls = calls[: CALLS_OF_ONE_RUN - self._counted]
+        self._counted += len(calls)
+        return calls
+
+    def _portion(self, file: int) -> bytes:
+        """What comes next; nothing at the end, and nothing beyond what is read of one run."""
+        if self._offset >= BYTES_OF_ONE_RUN:
+            return b""
+        raw = os.pread(file, BYTES_AT_ONCE, self._offset)
+        whole = raw[: raw.rfind(b"\n") + 1]
+        # The last line may be half written; one that ends nowhere in sight is none of ours.
+        portion = raw if len(raw) == BYTES_AT_ONCE and not whole else whole
+        self._offset += len(portion)
+        return portion
+
+    def _believes(self, call: ToolCall) -> bool:
+        return not (self._brokered and call.tool == TRACKER_API.name)
+
+    def remove(self) -> None:
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError:
+            pass  # an agent put something else in its place; that must not cost the run its ending
+
+
+def _call(line: bytes) -> ToolCall | None:
+    try:
+        call = msgspec.json.decode(line, type=ToolCall)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    words = (call.operation, call.target, call.state, call.error)
+    sound = (
+        0 <= call.ms < 1e9
+        and call.tool.isprintable()
+        and 0 < len(call.tool) <= LONGEST_NAME
+        # Only this tool acts on issues.
+        and (call.tool == TRACKER_API.name or not any(words))
+        and all(len(word) <= LONGEST_WORD and word.isprintable() for word in words)
+    )
+    return call if sound else None
