@@ -65,3 +65,21 @@ class Usage(Struct, frozen=True):
             self.cache_read + other.cache_read,
             self.cost_usd + other.cost_usd,
         )
+
+
+class TokenRates(Struct, frozen=True, kw_only=True):
+    """US dollars per million tokens."""
+
+    input_per_mtok: float = 0.0
+    output_per_mtok: float = 0.0
+    cache_read_per_mtok: float = 0.0
+
+    def cost(self, usage: Usage) -> float:
+        """What the tokens cost; those read from the cache are part of the input and cheaper."""
+        fresh = max(usage.input - usage.cache_read, 0)
+        millionths = (
+            fresh * self.input_per_mtok
+            + usage.output * self.output_per_mtok
+            + usage.cache_read * self.cache_read_per_mtok
+        )
+        return millionths / 1_000_000

@@ -22,7 +22,7 @@ from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
 from ..core.schedule import Running
 from ..errors import TrackerError
-from ..hosts.host import Execution, RunOrder
+from ..hosts.run_order import Execution, RunOrder
 from ..runs.run_log import RunLog, archive_directory, broker_socket_path, log_path, tool_log_path
 from ..runs.tool_log import ToolCall, ToolLog
 from ..sources import comments

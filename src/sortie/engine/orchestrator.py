@@ -18,8 +18,8 @@ from ..core import events as ev
 from ..core.liveness import next_deadline
 from ..core.redact import Redactor
 from ..errors import StoreError
-from ..hosts.host import Host
 from ..hosts.local import LocalHost
+from ..hosts.run_order import Host
 from ..process.orphans import Orphan, household
 from ..process.platform import prepare
 from ..process.sweep import end_orphans

@@ -22,8 +22,8 @@ from ..agents.program import answer_of
 from ..core.conclude import Outcome
 from ..core.events import AnyEvent, Level
 from ..core.model import Issue, Usage
-from ..hosts.host import RunOrder
 from ..hosts.local import LocalHost
+from ..hosts.run_order import RunOrder
 from ..process.platform import prepare
 from ..runs.environment import passed_on
 from ..runs.tool_log import ToolLog

@@ -11,7 +11,7 @@ import anyio
 
 from ..agents.agent import Agent
 from ..core.redact import Redactor
-from ..hosts.host import Host
+from ..hosts.run_order import Host
 from ..trackers.tracker import Tracker
 from ..workflow.loader import Workflow
 from ..workspace.directory import Root

@@ -1,94 +1,135 @@
-"""The seam between the engine and the place where a run executes.
+"""The seam between the engine and the places where runs execute.
 
-The engine decides and remembers; a host prepares the workspace, runs the agent turn by turn, and reports. Only what
-is in `RunOrder` travels to it and only `RunLink` calls and an `Outcome` come back, so a host may be far away.
+The engine decides and remembers; a host carries out one `RunSpec` after the other and reports. Everything that
+crosses is serialisable, so a host may be this process, or machines far away. `sortie.testing` has the contract
+suite that every host keeps.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from ..agents.agent import Agent
-from ..core.conclude import Outcome
-from ..core.events import AnyEvent, Level, WorkspaceMade
-from ..core.model import Issue, Usage
-from ..workflow.loader import Workflow
+from ..errors import SortieError
+from ..runs.messages import AnyAnswer, Numbered
+from ..runs.spec import RunSpec, WorkspaceSpec
 
 
-class RunOrder(Struct, frozen=True, kw_only=True):
-    """One run: which issue, by which rules (a snapshot), by which agent, resuming what.
+class RunNotFound(SortieError):
+    """The host knows nothing of this run."""
 
-    `workspace` is what the store knows of the workspace of that name, `workspace_used` whether an agent ever worked
-    in it; anything else in its place goes to `archive`.
-    """
+
+class DuplicateRun(SortieError):
+    """This run was started already, by somebody else."""
+
+
+class RunLost(SortieError):
+    """The machine of this run is dead, frozen or out of reach, and whatever it still does is not heard any more."""
+
+
+class HostInfo(Struct, frozen=True, kw_only=True):
+    """One machine: how many runs it takes at once (None: as many as there are), when it was last heard."""
+
+    name: str
+    capacity: int | None = None
+    last_heartbeat: float | None = None
+
+
+class RunState(Struct, frozen=True, kw_only=True):
+    """`lost`: see `RunLost`; `unknown`: see `RunNotFound`."""
+
+    state: Literal["running", "ended", "lost", "unknown"]
+    reason: str = ""
+
+
+class OpenRun(Struct, frozen=True, kw_only=True):
+    """A run of which the store knows a beginning and no end, as far as its host has to know it."""
 
     store_id: str
     run_id: str
-    attempt: int
-    issue: Issue
-    workflow: Workflow
-    agent: Agent
-    session_id: str = ""
-    session_cost: float = 0.0
-    workspace: WorkspaceMade | None = None
-    workspace_used: bool = False
-    archive: Path
-    tool_log: Path
-    broker_socket: Path
+    host: str
+    workspace: str = ""
+    inode: int = 0
+    signal: str = ".sortie/status"
+    pid: int | None = None
+    start_ticks: int | None = None
+    boot_id: str | None = None
 
 
-class RunLink(Protocol):
-    """What a running run may ask of the engine and must tell it."""
+class Leftover(Struct, frozen=True, kw_only=True):
+    """A process that an orchestrator which died had left behind, and that is ended now."""
 
-    async def record(self, *events: AnyEvent) -> None:
-        """Returns when the events are durable."""
-
-    def post(self, *events: AnyEvent) -> None:
-        """Make the events part of the log, in order, without waiting for the disk."""
-
-    async def begin_turn(self, turn: int) -> str:
-        """Charge one turn; a non-empty answer is the reason why it may not start."""
-
-    async def end_turn(self, turn: int) -> None:
-        """The turn completed."""
-
-    async def refresh_issue(self) -> Issue | None:
-        """The issue as the tracker shows it now, or as last known; None where it is gone."""
-
-    def note(self, level: Level, message: str, detail: str = "") -> None:
-        """Something a person will want to read."""
-
-    def sign(self, source: str, text: str) -> None:
-        """A line from the agent or a hook: a sign of life, and an entry in the log of the run."""
-
-    def alive(self) -> None:
-        """A sign of life without words."""
-
-    def at_work(self) -> None:
-        """The agent does something that it could not do without its program and its login."""
-
-    def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
-        """Tokens and money used since the last call; `cost_follows` where a later call tells their cost."""
-
-    async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
-        """Answer for a tool server that holds no credentials."""
-        ...
-
-    def now(self) -> float: ...
+    pid: int
+    run_id: str = ""
 
 
-class Execution(Protocol):
-    """One run in progress."""
+class Remains(Struct, frozen=True, kw_only=True):
+    """What is left of a run whose processes are gone: the agent's signal, what its tool servers wrote.
 
-    async def execute(self) -> Outcome:
-        """Run to the end, whatever happens on the way; only cancellation raises."""
+    `in_place` is False where the workspace is not the directory that the run worked in; then it has no signal.
+    """
 
-    def stop(self) -> None:
-        """End the agent and finish early; `execute` then returns what was reached."""
+    in_place: bool = False
+    signal: str = ""
+    reason: str = ""
+    tool_lines: tuple[bytes, ...] = ()
 
 
 class Host(Protocol):
-    def prepare(self, order: RunOrder, link: RunLink) -> Execution: ...
+    """One place, or several of the same kind."""
+
+    async def hosts(self) -> Sequence[HostInfo]:
+        """The machines there are now."""
+        ...
+
+    async def start(self, run_id: str, fence: str, spec: RunSpec, host: str) -> None:
+        """Begin. The same call twice begins once; with another `fence` it raises `DuplicateRun`."""
+        ...
+
+    async def attach(self, run_id: str) -> None:
+        """Take up a run that an earlier orchestrator started; raises `RunNotFound`."""
+        ...
+
+    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Numbered]:
+        """What the run tells, numbered without gaps, from the one after `after`; ends after `Ended`.
+
+        Raises `RunLost` when nobody hears of the run any more, `RunNotFound` where there is none. Asking for
+        what comes after a number says that everything up to it was dealt with.
+        """
+        ...
+
+    async def answer(self, run_id: str, number: int, answer: AnyAnswer) -> None:
+        """The answer to the question of that number."""
+        ...
+
+    async def cancel(self, run_id: str, grace: float = 5.0) -> None:
+        """End the run with all its processes: asked to at first, by force after `grace` seconds. Returns when they
+        are gone or the run is lost; `Ended` is still told. A run that is unknown is not there: no error."""
+        ...
+
+    async def status(self, run_id: str) -> RunState:
+        """How it stands with a run; never raises."""
+        ...
+
+    async def sweep(self, store_id: str, runs: Sequence[OpenRun]) -> Sequence[Leftover]:
+        """After a crash: end every process of these runs, or of any other run of this store."""
+        ...
+
+    async def remains(self, run: OpenRun) -> Remains:
+        """After the sweep: what is left of a run, with its credentials taken out of the workspace."""
+        ...
+
+    async def remove_workspace(self, workspace: WorkspaceSpec, identifier: str) -> str:
+        """Archive and remove it; the answer is where the archive is, empty where there was nothing to remove.
+
+        Raises `WorkspaceError` where it is kept. May be cancelled: then it is kept, or gone with a whole archive.
+        """
+        ...
+
+    async def kill(self) -> None:
+        """End every process of every run by force."""
+        ...
+
+    async def aclose(self) -> None: ...

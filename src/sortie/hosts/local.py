@@ -29,7 +29,7 @@ from ..runs.toolkit import Toolkit
 from ..workspace.directory import Known, Workspace
 from ..workspace.hooks import run_hook
 from ..workspace.removal import claim_workspace
-from .host import Execution, RunLink, RunOrder
+from .run_order import Execution, RunLink, RunOrder
 
 CLOSE_DEADLINE = 30.0
 

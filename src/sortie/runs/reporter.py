@@ -27,7 +27,7 @@ from ..agents.agent import (
 )
 from ..core.events import ProcessStarted, SessionStarted
 from ..core.model import Usage
-from ..hosts.host import RunLink, RunOrder
+from ..hosts.run_order import RunLink, RunOrder
 from ..process.identity import Identity
 
 REASON_LINES = 5

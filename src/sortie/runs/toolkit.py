@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 
 from ..core.model import Usage
 from ..errors import ConfigurationError
-from ..hosts.host import RunOrder
+from ..hosts.run_order import RunOrder
 from ..process.identity import RUN_MARK, STORE_MARK
 from ..protocol import session_files as files
 from ..tools.advertise import advertise

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..core.model import Usage
+from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
 from .yaml_lines import line_of
 
@@ -81,24 +81,6 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
 
     credentials: str = "workspace"
     transitions: str = "project"
-
-
-class TokenRates(Struct, frozen=True, kw_only=True):
-    """US dollars per million tokens."""
-
-    input_per_mtok: float = 0.0
-    output_per_mtok: float = 0.0
-    cache_read_per_mtok: float = 0.0
-
-    def cost(self, usage: Usage) -> float:
-        """What the tokens cost; those read from the cache are part of the input and cheaper."""
-        fresh = max(usage.input - usage.cache_read, 0)
-        millionths = (
-            fresh * self.input_per_mtok
-            + usage.output * self.output_per_mtok
-            + usage.cache_read * self.cache_read_per_mtok
-        )
-        return millionths / 1_000_000
 
 
 class Config(Struct, frozen=True, kw_only=True):

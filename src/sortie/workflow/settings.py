@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ..core.model import TokenRates
 from ..core.policy import Limits
 from .checks import Checks
 from .config import (
@@ -14,7 +15,6 @@ from .config import (
     CommentsConfig,
     Config,
     HooksConfig,
-    TokenRates,
     ToolsConfig,
     TrackerConfig,
     WorkspaceConfig,
