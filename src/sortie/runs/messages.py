@@ -86,7 +86,7 @@ class Remark(RunMessage, frozen=True, kw_only=True, tag="remark"):
 
 
 class ToolUsed(RunMessage, frozen=True, kw_only=True, tag="tool"):
-    """A line that a tool server wrote about a call: told from within the agent's reach, so not to be believed blindly.
+    """What a tool server wrote about a call, told from within the agent's reach: not to be believed blindly.
 
     `line` is what it wrote, as it is.
     """

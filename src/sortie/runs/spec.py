@@ -1,6 +1,6 @@
 """What one run is to do, complete and serialisable: any host can carry it out, on this machine or on another.
 
-Nothing in it is alive, and no path in it leads anywhere but to the workspace, to the programs of the agent and to the
+Nothing in it is alive; its paths lead to the workspace, to the programs of the agent and to the
 workflow that its tools belong to. It is never written to the store: `tools.environment` may hold credentials.
 """
 
