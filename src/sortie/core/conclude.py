@@ -17,15 +17,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from .events import Park, ParkKind, ProviderPaused, Retry, RunStatus
+from . import events as ev
+from .budget import day_of
+from .model import Park, ParkKind, Retry, RetryKind, RunStatus, Usage
 from .policy import Policy
-from .retry import CONTINUATION_DELAY, backoff
-from .schedule import Running, Schedule
+from .schedule import Claim, Schedule
+
+CONTINUATION_DELAY = 1.0
+FIRST_DELAY = 10.0
+JITTER = 0.2
 
 LIMIT_WITHOUT_RESET = 300.0
 SHORTEST_LIMIT = 10.0
@@ -63,6 +69,13 @@ def stopped(outcome: Outcome, cause: str, detail: str) -> Outcome:
     )
 
 
+class Next(Struct, frozen=True, kw_only=True):
+    """What a source makes of a run that succeeded: the issue is done for us, goes on, or waits for a person."""
+
+    then: Literal["released", "again", "parked"]
+    why: str
+
+
 class Settlement(Struct, frozen=True, kw_only=True):
     """`pause_until` is how long no other run of the same agent starts."""
 
@@ -78,6 +91,20 @@ def is_agent_fault(outcome: Outcome) -> bool:
     return outcome.status == "failed" and outcome.error_kind in AGENT_FAULTS and not outcome.stop
 
 
+def with_our_stop(outcome: Outcome, claim: Claim) -> Outcome:
+    """What we decided about the run outweighs what its processes said on the way out.
+
+    Only where the agent was done before our signal reached it does its word stand, unless the issue is gone.
+    """
+    spared = ("shutdown", "stalled", "timed_out", "operator") if outcome.soft_stop else ("shutdown",)
+    if not claim.stop or (outcome.status == "succeeded" and claim.stop in spared):
+        return outcome
+    return stopped(outcome, claim.stop, claim.stop_detail)
+
+
+# -- issues of a tracker ----------------------------------------------------------------------------------------
+
+
 def wants_handoff(outcome: Outcome, policy: Policy, state: str) -> bool:
     """Whether the end of this run is to move the issue to the hand-off state."""
     return (
@@ -89,60 +116,108 @@ def wants_handoff(outcome: Outcome, policy: Policy, state: str) -> bool:
     )
 
 
-def settle(
-    outcome: Outcome,
-    run: Running,
-    policy: Policy,
-    *,
-    state: str,
-    handoff: bool | None,
-    fingerprint: str,
-    now: float,
-    faults: int = 0,
-    works_for_others: bool = False,
-    used: bool = False,
-) -> Settlement:
-    """What follows. `handoff` is None where none was due, else whether it worked; `state` is the issue's own.
-
-    `faults` is how many runs in a row have met a fault of the agent before this one; where it `works_for_others`
-    in spite of that, the fault is this issue's own. `used` says that the run has cost tokens or money.
-    """
-    if outcome.stop:
-        return _after_stop(outcome, run, policy, fingerprint, now)
-    if is_agent_fault(outcome) and not works_for_others:
-        hold = _after_agent_fault(outcome, run, faults, now)
-        if not (outcome.turns or used):
-            return hold
-        # It worked before it failed: that is paid for, or it could go on for ever.
-        failed = _after_failure(replace(outcome, retryable=True), run, policy, fingerprint, now)
-        return replace(failed, pause_until=hold.pause_until)
-    if outcome.error_kind == "rate_limited":
-        return _after_limit(outcome, run, now)
-    if outcome.status != "succeeded":
-        return _after_failure(outcome, run, policy, fingerprint, now)
-    if handoff:
-        return Settlement(why=f"handed over to {policy.handoff_state}")
+def judge_issue(outcome: Outcome, policy: Policy, state: str, handed: bool | None) -> Next:
+    """What becomes of an issue whose run succeeded. `handed` is None where no hand-off was due, else whether it
+    worked; `state` is the issue's own after it."""
+    if handed:
+        return Next(then="released", why=f"handed over to {policy.handoff_state}")
     if outcome.soft_stop == "blocked" or (outcome.soft_stop and policy.is_active(state)):
-        return _parked(outcome, run, "signal", outcome.reason or outcome.soft_stop, fingerprint)
+        return Next(then="parked", why=outcome.reason or outcome.soft_stop)
     if not policy.is_active(state):
-        return Settlement(why=f"the issue is in {state or 'no known state'}, which is not active")
-    why = "the agent goes on" if handoff is None else f"the hand-off to {policy.handoff_state} failed"
-    return Settlement(why=why, retry=_again(outcome, run, "continuation", now + CONTINUATION_DELAY))
+        return Next(then="released", why=f"the issue is in {state or 'no known state'}, which is not active")
+    why = "the agent goes on" if handed is None else f"the hand-off to {policy.handoff_state} failed"
+    return Next(then="again", why=why)
 
 
-def pause(
-    outcome: Outcome, settlement: Settlement, run: Running, schedule: Schedule, now: float
-) -> list[ProviderPaused]:
-    """How the end of this run holds up others of the same agent."""
-    fault = schedule.fault_of(run.agent)
-    if settlement.pause_until is None or (fault and run.run_id not in schedule.trials):
-        return []  # a run that began before the fault was known tells nothing new
-    paused = ProviderPaused(
+# -- the end of any run -----------------------------------------------------------------------------------------
+
+
+def is_not_begun(schedule: Schedule, claim: Claim, outcome: Outcome, usage: Usage) -> bool:
+    """The agent could not run at all, so there is nothing to tell of this issue."""
+    worked = outcome.turns or usage != Usage() or schedule.works_for_others(claim)
+    return is_agent_fault(outcome) and not worked
+
+
+def verdict(
+    claim: Claim, outcome: Outcome, usage: Usage, now: float, *, handoff: bool = False, fingerprint: str = ""
+) -> ev.RunEnded:
+    return ev.RunEnded(
         at=now,
-        issue_id=run.issue_id,
-        run_id=run.run_id,
-        provider=run.agent,
-        until=settlement.pause_until,
+        issue_id=claim.issue_id,
+        run_id=claim.run_id,
+        usage=usage,
+        handoff_planned=handoff,
+        fingerprint=fingerprint,
+        **asdict(outcome),
+    )
+
+
+def outcome_of(ended: ev.RunEnded) -> Outcome:
+    """The outcome that a verdict was made from: its fields bear the same names."""
+    return Outcome(**{name: getattr(ended, name) for name in Outcome.__struct_fields__})
+
+
+def conclude(
+    schedule: Schedule,
+    claim: Claim,
+    outcome: Outcome,
+    judged: Next,
+    *,
+    used: bool,
+    now: float,
+    state: str | None = None,
+    fingerprint: str = "",
+) -> list[ev.AnyEvent]:
+    """What follows the verdict on a run, after our own writes: the claim is given up.
+
+    `judged` is what the source makes of a success; `used` says that the run has cost tokens or money. `state` is
+    the issue's own as we know it now, so that no decision is made on an older look at the source. `fingerprint` is
+    that of the issue as it is parked.
+    """
+    result = _settlement(schedule, claim, outcome, judged, used=used, now=now)
+    if result.park:
+        result = replace(result, park=replace(result.park, fingerprint=fingerprint))
+    turn = schedule.running[claim.issue_id].turn
+    settled = ev.Settled(
+        at=now,
+        issue_id=claim.issue_id,
+        run_id=claim.run_id,
+        identifier=claim.identifier,
+        why=result.why,
+        retry=result.retry,
+        park=result.park,
+        refund=day_of(claim.claimed_at) if result.refund else "",
+        # the turn that was charged and did not complete; none where the agent did not get that far
+        refund_turns=max(turn - outcome.turns, 0) if result.refund_turns else 0,
+    )
+    return [*_new_view(schedule, claim, state, now), *_pause(schedule, claim, outcome, result, now), settled]
+
+
+def will_park(schedule: Schedule, claim: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float) -> bool:
+    """Whether `conclude` parks the issue, for which it needs a fingerprint."""
+    return _settlement(schedule, claim, outcome, judged, used=used, now=now).park is not None
+
+
+def _new_view(schedule: Schedule, claim: Claim, state: str | None, now: float) -> list[ev.AnyEvent]:
+    view = schedule.issues.get(claim.issue_id)
+    if view is None or state is None or view.state == state:
+        return []
+    return [ev.IssueSeen(at=now, issue_id=claim.issue_id, view=replace(view, state=state))]
+
+
+def _pause(
+    schedule: Schedule, claim: Claim, outcome: Outcome, result: Settlement, now: float
+) -> list[ev.ProviderPaused]:
+    """How the end of this run holds up others of the same agent."""
+    fault = schedule.fault_of(claim.paid_by)
+    if result.pause_until is None or (fault and claim.run_id not in schedule.trials):
+        return []  # a run that began before the fault was known tells nothing new
+    paused = ev.ProviderPaused(
+        at=now,
+        issue_id=claim.issue_id,
+        run_id=claim.run_id,
+        provider=claim.paid_by,
+        until=result.pause_until,
         detail=outcome.error,
         error_kind=outcome.error_kind,
         tries=(fault.tries if fault else 0) + 1 if is_agent_fault(outcome) else 0,
@@ -150,23 +225,81 @@ def pause(
     return [paused]
 
 
-def _after_stop(outcome: Outcome, run: Running, policy: Policy, fingerprint: str, now: float) -> Settlement:
+def _settlement(
+    schedule: Schedule, claim: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float
+) -> Settlement:
+    fault = schedule.fault_of(claim.paid_by)
+    return settle(
+        outcome,
+        claim,
+        schedule.policy,
+        judged,
+        now=now,
+        faults=fault.tries if fault else 0,
+        works_for_others=schedule.works_for_others(claim),
+        used=used,
+    )
+
+
+def settle(
+    outcome: Outcome,
+    run: Claim,
+    policy: Policy,
+    judged: Next,
+    *,
+    now: float,
+    faults: int = 0,
+    works_for_others: bool = False,
+    used: bool = False,
+) -> Settlement:
+    """What follows.
+
+    `faults` is how many runs in a row have met a fault of the agent before this one; where it `works_for_others`
+    in spite of that, the fault is this issue's own. `used` says that the run has cost tokens or money.
+    """
+    if outcome.stop:
+        return _after_stop(outcome, run, policy, now)
+    if is_agent_fault(outcome) and not works_for_others:
+        hold = _after_agent_fault(outcome, run, faults, now)
+        if not (outcome.turns or used):
+            return hold
+        # It worked before it failed: that is paid for, or it could go on for ever.
+        failed = _after_failure(replace(outcome, retryable=True), run, policy, now)
+        return replace(failed, pause_until=hold.pause_until)
+    if outcome.error_kind == "rate_limited":
+        return _after_limit(outcome, run, now)
+    if outcome.status != "succeeded":
+        return _after_failure(outcome, run, policy, now)
+    match judged.then:
+        case "parked":
+            return _parked(outcome, run, "signal", judged.why)
+        case "again":
+            return Settlement(why=judged.why, retry=_again(outcome, run, "continuation", now + CONTINUATION_DELAY))
+        case "released":
+            return Settlement(why=judged.why)
+
+
+def _after_stop(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Settlement:
     match outcome.stop:
-        case "shutdown" | "crash":
-            why = "the orchestrator stopped" if outcome.stop == "shutdown" else "the orchestrator died"
+        case "shutdown" | "crash" | "lost":
+            why = {
+                "shutdown": "the orchestrator stopped",
+                "crash": "the orchestrator died",
+                "lost": "its host was lost",
+            }[outcome.stop]
             retry = _again(outcome, run, "resume", now, failures=run.failures)
             return Settlement(why=why, retry=retry, refund=True)
         case "budget":
-            return _parked(outcome, run, "budget", outcome.error, fingerprint)
+            return _parked(outcome, run, "budget", outcome.error)
         case "operator":
-            return _parked(outcome, run, "operator", outcome.error, fingerprint)
+            return _parked(outcome, run, "operator", outcome.error)
         case "stalled" | "timed_out":
-            return _after_failure(outcome, run, policy, fingerprint, now)
+            return _after_failure(outcome, run, policy, now)
         case _:
             return Settlement(why=outcome.error)
 
 
-def _after_limit(outcome: Outcome, run: Running, now: float) -> Settlement:
+def _after_limit(outcome: Outcome, run: Claim, now: float) -> Settlement:
     until = now + LIMIT_WITHOUT_RESET if outcome.limited_until is None else outcome.limited_until
     # The time comes from the agent: one in the past must not make us spin, one in milliseconds must not stop us
     # for ages. The bounds stand first: they are what `min` and `max` answer for a time that is not a number.
@@ -175,7 +308,7 @@ def _after_limit(outcome: Outcome, run: Running, now: float) -> Settlement:
     return Settlement(why="the provider's limit is reached", retry=retry, refund=True, pause_until=due)
 
 
-def _after_agent_fault(outcome: Outcome, run: Running, faults: int, now: float) -> Settlement:
+def _after_agent_fault(outcome: Outcome, run: Claim, faults: int, now: float) -> Settlement:
     """The run counts as not begun; the next one tries whether the fault is gone, later after each failure."""
     again = replace(_again(outcome, run, "held", now, failures=run.failures), attempt=run.attempt)
     longest = LONGEST_HOLD_OF_A_PROGRAM if outcome.error_kind in PROGRAM_FAULTS else LONGEST_HOLD
@@ -183,22 +316,15 @@ def _after_agent_fault(outcome: Outcome, run: Running, faults: int, now: float) 
     return Settlement(why=outcome.error, retry=again, refund=True, refund_turns=True, pause_until=until)
 
 
-def _after_failure(outcome: Outcome, run: Running, policy: Policy, fingerprint: str, now: float) -> Settlement:
+def _after_failure(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Settlement:
     if not outcome.retryable:
-        return _parked(outcome, run, "error", outcome.error, fingerprint)
+        return _parked(outcome, run, "error", outcome.error)
     failures = (0 if outcome.turns else run.failures) + 1
     due = now + backoff(failures, policy.backoff_cap, run.issue_id)
     return Settlement(why=outcome.error, retry=_again(outcome, run, "error", due, failures=failures))
 
 
-def _again(
-    outcome: Outcome,
-    run: Running,
-    kind: Literal["error", "continuation", "resume", "limit", "held"],
-    due: float,
-    *,
-    failures: int = 0,
-) -> Retry:
+def _again(outcome: Outcome, run: Claim, kind: RetryKind, due: float, *, failures: int = 0) -> Retry:
     return Retry(
         kind=kind,
         attempt=run.attempt + 1,
@@ -209,12 +335,21 @@ def _again(
     )
 
 
-def _parked(outcome: Outcome, run: Running, kind: ParkKind, reason: str, fingerprint: str) -> Settlement:
-    park = Park(
-        kind=kind,
-        reason=reason,
-        fingerprint=fingerprint,
-        attempt=run.attempt,
-        session_id=outcome.session_id,
-    )
+def _parked(outcome: Outcome, run: Claim, kind: ParkKind, reason: str) -> Settlement:
+    park = Park(kind=kind, reason=reason, fingerprint="", attempt=run.attempt, session_id=outcome.session_id)
     return Settlement(why=reason, park=park)
+
+
+def backoff(failures: int, cap: float, key: str) -> float:
+    """Seconds before try number `failures` + 1: doubling from ten seconds, at most `cap`, up to 20 % less.
+
+    The jitter only shortens, so `cap` is a promise; it spreads out issues that failed together. It is a function of
+    the issue, so that a log can be replayed.
+    """
+    doublings = min(max(failures, 1) - 1, 30)
+    nominal = min(FIRST_DELAY * 2.0**doublings, cap)
+    return nominal * (1.0 - JITTER * _fraction(f"{key}:{failures}"))
+
+
+def _fraction(seed: str) -> float:
+    return int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2.0**64

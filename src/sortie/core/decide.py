@@ -1,67 +1,90 @@
-"""What to do next: a pure function of the schedule, what this tick found out, and the time.
+"""What to do next: a pure function of the schedule, what is known beside it, and the time. The answer is events.
 
 It keeps true, whatever the schedule holds: no more runs than slots, no session beyond a budget, no start of an
-issue that is running, parked and unchanged, waiting for its time, blocked, or not active.
+issue that is running; and none of one that is parked and unchanged, waiting for its time, blocked, or not active,
+unless a person asked for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Iterator
+from heapq import merge
 
 from msgspec import Struct
 
-from . import actions as act
 from . import events as ev
 from .budget import day_of, session_refused
-from .schedule import ParkedIssue, Schedule, Waiting
+from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
+from .schedule import Claim, Schedule
 
 
 class Tick(Struct, frozen=True, kw_only=True):
-    """`candidates_known` is False when the tracker did not answer; then nothing new starts.
+    """`candidates_known` is False when the source did not answer; then nothing new starts.
 
-    `day` is the one that pays, and empty where the calendar agrees with `now`.
-
-    `unsure` names issues whose run ended while the tracker was being read: what it said of them may be older
-    than that end, so nothing is decided about them before the next look.
+    `day` is the one that pays, and empty where the calendar agrees with `now`. `places` are the hosts that take
+    runs, None where any number of runs finds a host. `unsure` names issues that are not decided about.
     """
 
     now: float
     candidates_known: bool
-    overdue: tuple[act.Overdue, ...] = ()
+    overdue: tuple[ev.Overdue, ...] = ()
     unsure: tuple[str, ...] = ()
     day: str = ""
+    places: tuple[ev.Place, ...] | None = None
+
+    def recorded(self, decided: int) -> ev.Ticked:
+        """The tick as it is remembered, before the `decided` events that were the answer."""
+        return ev.Ticked(
+            at=self.now,
+            now=self.now,
+            candidates_known=self.candidates_known,
+            overdue=self.overdue,
+            unsure=self.unsure,
+            places=self.places,
+            decided=decided,
+        )
 
 
-def decide(schedule: Schedule, tick: Tick) -> list[act.Action]:
+def decide(schedule: Schedule, tick: Tick, queue: ReadyQueue | None = None) -> list[ev.AnyEvent]:
+    """`queue` is the kept one of this very schedule; without one the answer is the same and takes longer."""
     stops = _stops(schedule, tick)
     if not tick.candidates_known:
-        return list(stops)
-    return [*stops, *_drops(schedule, tick), *_Dispatch(schedule, tick).actions()]
+        return stops
+    dispatch = _Dispatch(schedule, tick, queue or ReadyQueue.of(schedule))
+    return [*stops, *dispatch.drops(), *dispatch.starts_and_skips()]
+
+
+def run_id_of(issue_id: str, attempt: int, now: float) -> str:
+    """Sorts by time; the same decision has the same name."""
+    digest = hashlib.sha256(f"{now!r}:{attempt}:{issue_id}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{int(now * 1000):011x}-{digest[:8]}"
 
 
 # The tables hand back what they remember in an order of their own. No answer may depend on it, or a log that
 # spans a restart could not be replayed: whatever is not put in dispatch order is gone through by issue id.
 
 
-def _stops(schedule: Schedule, tick: Tick) -> list[act.Stop]:
+def _stops(schedule: Schedule, tick: Tick) -> list[ev.AnyEvent]:
     """Runs that must end: overdue, or their issue is done, gone, or taken out of the active states."""
     late = {item.run_id: item for item in tick.overdue}
-    found = []
+    found: list[ev.AnyEvent] = []
     for _, run in sorted(schedule.running.items()):
         if run.stop or run.ended:
             continue
         if item := late.get(run.run_id):
-            found.append(_stop(run.issue_id, run.run_id, item.cause, item.detail))
-        elif tick.candidates_known and (reason := _lost_its_issue(schedule, run.issue_id)):
-            found.append(_stop(run.issue_id, run.run_id, *reason))
+            found.append(_stop(run, tick.now, item.cause, item.detail))
+        elif tick.candidates_known and not run.by_hand and (reason := _lost_its_issue(schedule, run.issue_id)):
+            found.append(_stop(run, tick.now, *reason))
     return found
 
 
-def _stop(issue_id: str, run_id: str, cause: act.StopCause, detail: str) -> act.Stop:
-    return act.Stop(issue_id=issue_id, run_id=run_id, cause=cause, detail=detail)
+def _stop(run: Claim, now: float, cause: str, detail: str) -> ev.Stopping:
+    return ev.Stopping(at=now, issue_id=run.issue_id, run_id=run.run_id, cause=cause, detail=detail)
 
 
-def _lost_its_issue(schedule: Schedule, issue_id: str) -> tuple[act.StopCause, str] | None:
+def _lost_its_issue(schedule: Schedule, issue_id: str) -> tuple[str, str] | None:
     view = schedule.issues.get(issue_id)
     if view is None:
         return "gone", "the issue is no longer in the tracker"
@@ -75,171 +98,224 @@ def _lost_its_issue(schedule: Schedule, issue_id: str) -> tuple[act.StopCause, s
     return None
 
 
-def _drops(schedule: Schedule, tick: Tick) -> list[act.Action]:
-    """Retries and parkings that lost their object because the issue left the active states."""
-    found: list[act.Action] = []
-    for issue_id, waiting in sorted(schedule.waiting.items()):
-        if issue_id not in tick.unsure and not _is_active(schedule, issue_id):
-            why = _where(schedule, issue_id)
-            found.append(act.DropRetry(issue_id=issue_id, identifier=waiting.identifier, why=why))
-    for issue_id, aside in sorted(schedule.parked.items()):
-        # Missing altogether proves nothing (a half-written file, a search index that lags): it stays parked.
-        if issue_id not in tick.unsure and issue_id in schedule.issues and not _is_active(schedule, issue_id):
-            why = _where(schedule, issue_id)
-            found.append(act.Unpark(issue_id=issue_id, identifier=aside.identifier, why=why))
-    return found
-
-
-def _is_active(schedule: Schedule, issue_id: str) -> bool:
-    view = schedule.issues.get(issue_id)
-    return view is not None and schedule.policy.is_active(view.state)
-
-
-def _where(schedule: Schedule, issue_id: str) -> str:
-    view = schedule.issues.get(issue_id)
-    return f"the issue moved to {view.state}" if view else "the issue is no longer in the tracker"
-
-
-def dispatch_order(view: ev.View, waiting: Waiting | None) -> tuple[float, bool, bool, str, str, str]:
-    """Priority first; then what was begun before what is new; then the oldest; the names settle ties."""
-    priority = float("inf") if view.priority is None else float(view.priority)
-    return (priority, waiting is None, not view.created_at, view.created_at, view.identifier, view.id)
-
-
-def _freed_by_change(view: ev.View, aside: ParkedIssue) -> bool:
-    """Whether a person touched the issue since it was parked. Not knowing is no change, and what a person stopped
-    by hand is freed by hand."""
-    if aside.park.kind == "operator":
-        return False
-    return bool(view.fingerprint) and view.fingerprint != aside.park.fingerprint
-
-
-def _start(view: ev.View, attempt: int, cause: str, session_id: str = "", failures: int = 0) -> act.Start:
-    return act.Start(
-        issue_id=view.id,
-        identifier=view.identifier,
-        attempt=attempt,
-        failures=failures,
-        cause=cause,
-        session_id=session_id,
-    )
-
-
 class _Dispatch:
-    """One pass over the candidates, counting down what is still free."""
+    """One pass over the candidates, counting down what is still free. `held` is why a group goes no further."""
 
-    def __init__(self, schedule: Schedule, tick: Tick) -> None:
+    def __init__(self, schedule: Schedule, tick: Tick, queue: ReadyQueue) -> None:
         self.schedule = schedule
         self.now = tick.now
+        self.day = tick.day or day_of(tick.now)
+        self.queue = queue
         self.free = schedule.policy.max_concurrent - len(schedule.running)
-        self.by_state = self._running_by_state()
-        self.today = schedule.spent_today(tick.day or day_of(tick.now))
-        self.fault = schedule.fault_of(schedule.policy.provider)
-        self.tried = self._is_tried()
-        self.started = 0
+        self.places = None if tick.places is None else {place.host: place.free for place in tick.places}
+        self.by_state = Counter(
+            schedule.issues[key].state.lower() for key in schedule.running if key in schedule.issues
+        )
+        self.today = schedule.spent_today(self.day)
+        self.tried = {
+            run.paid_by for run in schedule.running.values() if run.run_id in schedule.trials and not run.ended
+        }
         self.passed_over = {*schedule.running, *tick.unsure}
+        self.held: dict[Group, tuple[str, str]] = {}
+        self.found: list[tuple[int, Order, ev.AnyEvent]] = []
 
-    def actions(self) -> list[act.Action]:
-        found: list[act.Action] = []
-        for view in self._candidates():
-            found.extend(self._consider(view))
+    def drops(self) -> list[ev.AnyEvent]:
+        """Retries and parkings that lost their object because the issue left the active states."""
+        schedule, found = self.schedule, list[ev.AnyEvent]()
+        for issue_id in sorted(self.queue.fresh & schedule.waiting.keys() - self.passed_over):
+            waiting = schedule.waiting[issue_id]
+            if waiting.retry.kind != "started" and not self._is_active(issue_id):
+                why, name = self._where(issue_id), waiting.identifier
+                found.append(ev.RetryDropped(at=self.now, issue_id=issue_id, identifier=name, why=why))
+        for issue_id in sorted(self.queue.fresh & schedule.parked.keys() - self.passed_over):
+            # Missing altogether proves nothing (a half-written file, a search index that lags): it stays parked.
+            if issue_id in schedule.issues and not self._is_active(issue_id):
+                why, name = self._where(issue_id), schedule.parked[issue_id].identifier
+                found.append(ev.Unparked(at=self.now, issue_id=issue_id, identifier=name, why=why))
         return found
 
-    def _candidates(self) -> list[ev.View]:
-        views = [view for view in self.schedule.issues.values() if view.id not in self.passed_over]
-        return sorted(views, key=self._place)
+    def _is_active(self, issue_id: str) -> bool:
+        view = self.schedule.issues.get(issue_id)
+        return view is not None and self.schedule.policy.is_active(view.state)
 
-    def _place(self, view: ev.View) -> tuple[int, tuple[object, ...]]:
-        return self._met_the_fault(view), dispatch_order(view, self.schedule.waiting.get(view.id))
+    def _where(self, issue_id: str) -> str:
+        view = self.schedule.issues.get(issue_id)
+        return f"the issue moved to {view.state}" if view else "the issue is no longer in the tracker"
 
-    def _met_the_fault(self, view: ev.View) -> int:
+    def starts_and_skips(self) -> list[ev.AnyEvent]:
+        for rank, place in self._candidates():
+            self._consider(rank, self.schedule.issues[place[-1]])
+        self._explain_the_rest()
+        self.queue.decided(self.held)
+        self.found.sort(key=lambda item: item[:2])
+        return [event for _, _, event in self.found]
+
+    # -- who could start --------------------------------------------------------------------------------------
+
+    def _candidates(self) -> Iterator[tuple[int, Order]]:
+        """In dispatch order; of a group that has no room, nobody further."""
+        queues = [self._of_group(group, places) for group, places in sorted(self.queue.groups.items())]
+        return merge(self._with_a_time(), *queues)
+
+    def _of_group(self, group: Group, places: list[Order]) -> Iterator[tuple[int, Order]]:
+        fault = self.schedule.fault_of(group.provider)
+        ranked = sorted((self._rank(place[-1]), place) for place in places) if fault else ((0, p) for p in places)
+        for rank, place in ranked:
+            if group in self.held:
+                return
+            if place[-1] not in self.passed_over:
+                yield rank, place
+
+    def _with_a_time(self) -> Iterator[tuple[int, Order]]:
+        """Those that were begun or asked for, whose time has come."""
+        schedule = self.schedule
+        due = []
+        for issue_id, waiting in schedule.waiting.items():
+            view = schedule.issues.get(issue_id)
+            if view is None or issue_id in self.passed_over or waiting.retry.due_at > self.now:
+                continue
+            if waiting.retry.kind == "started" or (
+                schedule.policy.is_active(view.state) and not reason_against(schedule, view)
+            ):
+                due.append((self._rank(issue_id), dispatch_order(view, waiting)))
+        yield from sorted(due)
+
+    def _rank(self, issue_id: str) -> int:
         """Whoever met a fault of the agent goes last: other issues show whether the fault is the agent's at all."""
-        if self.fault is None:
+        fault = self.schedule.fault_of(self.schedule.provider_of(self.schedule.issues[issue_id]))
+        if fault is None:
             return 0
+        waiting = self.schedule.waiting.get(issue_id)
+        return (issue_id == fault.issue_id) + (waiting is not None and waiting.retry.kind == "held")
+
+    # -- one candidate ----------------------------------------------------------------------------------------
+
+    def _consider(self, rank: int, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
-        return (view.id == self.fault.issue_id) + (waiting is not None and waiting.retry.kind == "held")
+        order = dispatch_order(view, waiting)
+        limits = view.limits or self.schedule.policy.per_issue
+        if spent := session_refused(self.schedule.spent_on(view.id), limits):
+            self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
+            return
+        group = group_of(self.schedule, view)
+        refused = self.held.get(group) or self._no_room(group, view)
+        if refused:
+            self.held[group] = refused
+            if waiting:
+                self._skip(rank, order, view, refused)
+            return
+        self._start(rank, order, view)
 
-    def _running_by_state(self) -> Counter[str]:
-        views = (self.schedule.issues.get(issue_id) for issue_id in self.schedule.running)
-        return Counter(view.state.lower() for view in views if view)
-
-    def _consider(self, view: ev.View) -> list[act.Action]:
-        if not self.schedule.policy.is_active(view.state):
-            return []
-        if refused := self._not_eligible(view):
-            return self._skip(view, *refused)
-        if spent := session_refused(self.schedule.spent_on(view.id), self.schedule.policy.per_issue):
-            return self._over_budget(view, f"the budget of this issue is used up: {spent}")
-        if refused := self._no_room(view):
-            return self._skip(view, *refused)
-        return self._start(view)
-
-    def _not_eligible(self, view: ev.View) -> tuple[str, str] | None:
-        if not (view.id and view.identifier and view.title):
-            return "incomplete", "id, identifier and title are needed"
-        aside = self.schedule.parked.get(view.id)
-        if aside and aside.park.kind != "budget" and not _freed_by_change(view, aside):
-            return "parked", aside.park.reason
-        waiting = self.schedule.waiting.get(view.id)
-        if waiting and waiting.retry.due_at > self.now:
-            return "waiting", waiting.retry.kind
-        if view.blocked_by:
-            return "blocked-by", ", ".join(view.blocked_by)
-        return None
-
-    def _no_room(self, view: ev.View) -> tuple[str, str] | None:
-        policy = self.schedule.policy
-        if self.fault and (self.fault.until > self.now or self.tried):
-            return "agent-held", self.fault.detail
-        pause = self.schedule.pauses.get(policy.provider)
+    def _no_room(self, group: Group, view: ev.View) -> tuple[str, str] | None:
+        policy, fault = self.schedule.policy, self.schedule.fault_of(group.provider)
+        if fault and (fault.until > self.now or group.provider in self.tried):
+            return "agent-held", fault.detail
+        pause = self.schedule.pauses.get(group.provider)
         if pause and pause.until > self.now:
-            return "provider-paused", policy.provider
-        if spent := session_refused(self.today.plus(sessions=self.started), policy.per_day):
+            return "provider-paused", group.provider
+        if spent := session_refused(self.today, policy.per_day):
             return "day-budget", spent
         if self.free <= 0:
             return "no-slot", f"{policy.max_concurrent} agents run already"
-        cap = policy.max_concurrent_by_state.get(view.state.lower())
-        if cap is not None and self.by_state[view.state.lower()] >= cap:
+        cap = policy.max_concurrent_by_state.get(group.state)
+        if cap is not None and self.by_state[group.state] >= cap:
             return "no-state-slot", f"{cap} agents run in state {view.state} already"
+        if self.places is not None and self._host() is None:
+            return "no-host", "no host takes another run"
         return None
 
-    def _is_tried(self) -> bool:
-        """Whether a run is under way that will show if the agent works again: one at a time is enough."""
-        return any(run.run_id in self.schedule.trials and not run.ended for run in self.schedule.running.values())
+    def _host(self) -> str | None:
+        """The one with the most room, by name where several have it; one that takes any number comes first."""
+        if not self.places:
+            return "" if self.places is None else None
+        room = {host: float("inf") if free is None else free for host, free in self.places.items()}
+        best = min(room, key=lambda host: (-room[host], host))
+        return best if room[best] > 0 else None
 
-    def _start(self, view: ev.View) -> list[act.Action]:
+    def _start(self, rank: int, order: Order, view: ev.View) -> None:
+        provider, host = self.schedule.provider_of(view), self._host() or ""
         self.free -= 1
-        self.started += 1
-        self.tried = self.fault is not None
+        self.today = self.today.plus(sessions=1)
         self.by_state[view.state.lower()] += 1
+        if self.schedule.fault_of(provider):
+            self.tried.add(provider)
+        if self.places and (free := self.places[host]) is not None:
+            self.places[host] = free - 1
+        attempt, cause, session_id, failures = self._how(view)
+        agent = self.schedule.agent_of(view)
+        claimed = ev.Claimed(
+            at=self.now,
+            issue_id=view.id,
+            run_id=run_id_of(view.id, attempt, self.now),
+            identifier=view.identifier,
+            attempt=attempt,
+            failures=failures,
+            cause=cause,
+            agent=agent,
+            session_id=session_id,
+            day=self.day,
+            provider="" if provider == agent else provider,
+            host=host,
+        )
+        self.found.append((rank, order, claimed))
+
+    def _how(self, view: ev.View) -> tuple[int, str, str, int]:
+        """Attempt, cause, conversation and failures in a row of the run that starts."""
         if waiting := self.schedule.waiting.get(view.id):
             retry = waiting.retry
-            return [_start(view, retry.attempt, retry.kind, retry.session_id, retry.failures)]
-        if aside := self.schedule.parked.get(view.id):
-            cause = "budget" if aside.park.kind == "budget" else "changed"
-            return [_start(view, aside.park.attempt + 1, cause, aside.park.session_id)]
-        return [_start(view, 1, "new")]
+            return retry.attempt, retry.kind, retry.session_id, retry.failures
+        if parked := self.schedule.parked.get(view.id):
+            cause = "budget" if parked.park.kind == "budget" else "changed"
+            return parked.park.attempt + 1, cause, parked.park.session_id, 0
+        return 1, "new", "", 0
 
-    def _over_budget(self, view: ev.View, reason: str) -> list[act.Action]:
-        waiting, aside = self.schedule.waiting.get(view.id), self.schedule.parked.get(view.id)
-        if aside and aside.park.kind == "budget":
-            return self._skip(view, "parked", aside.park.reason)
+    def _over_budget(self, rank: int, order: Order, view: ev.View, reason: str) -> None:
+        waiting, parked = self.schedule.waiting.get(view.id), self.schedule.parked.get(view.id)
+        if parked and parked.park.kind == "budget":
+            self._skip(rank, order, view, ("parked", parked.park.reason))
+            return
         attempt, session_id = 0, ""
         if waiting:
             attempt, session_id = waiting.retry.attempt - 1, waiting.retry.session_id
-        elif aside:
-            attempt, session_id = aside.park.attempt, aside.park.session_id
-        return [
-            act.ParkIssue(
-                issue_id=view.id,
-                identifier=view.identifier,
-                reason=reason,
-                attempt=attempt,
-                session_id=session_id,
-            )
-        ]
+        elif parked:
+            attempt, session_id = parked.park.attempt, parked.park.session_id
+        park = ev.Park(kind="budget", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
+        event = ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park)
+        self.found.append((rank, order, event))
 
-    def _skip(self, view: ev.View, rule: str, detail: str) -> list[act.Action]:
-        if self.schedule.skips.get(view.id) == (rule, detail):
-            return []
-        return [act.Skip(issue_id=view.id, identifier=view.identifier, rule=rule, detail=detail)]
+    # -- why the others do not --------------------------------------------------------------------------------
+
+    def _explain_the_rest(self) -> None:
+        """Say of each issue that stays why, where that is not on record: of those that changed, and of whole groups
+        whose reason changed."""
+        told = {event.issue_id for _, _, event in self.found} | self.passed_over
+        unexplained = set(self.queue.fresh)
+        for group, places in self.queue.groups.items():
+            if self.held.get(group) != self.queue.held.get(group):
+                unexplained.update(place[-1] for place in places)
+        for issue_id in unexplained - told:
+            view = self.schedule.issues.get(issue_id)
+            if view is not None and self.schedule.policy.is_active(view.state):
+                self._explain(view)
+
+    def _explain(self, view: ev.View) -> None:
+        waiting = self.schedule.waiting.get(view.id)
+        order, rank = dispatch_order(view, waiting), self._rank(view.id)
+        reason = reason_against(self.schedule, view)
+        if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
+            reason = ("waiting", waiting.retry.kind)
+        if reason is None:
+            limits = view.limits or self.schedule.policy.per_issue
+            if spent := session_refused(self.schedule.spent_on(view.id), limits):
+                self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
+                return
+            reason = self.held.get(group_of(self.schedule, view))
+        if reason:
+            self._skip(rank, order, view, reason)
+
+    def _skip(self, rank: int, order: Order, view: ev.View, reason: tuple[str, str]) -> None:
+        if self.schedule.skips.get(view.id) == reason:
+            return
+        rule, detail = reason
+        event = ev.Skipped(at=self.now, issue_id=view.id, identifier=view.identifier, rule=rule, detail=detail)
+        self.found.append((rank, order, event))

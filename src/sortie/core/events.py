@@ -11,34 +11,22 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from .actions import Action, Overdue
+from .model import Overdue as Overdue
+from .model import Park as Park
+from .model import Place as Place
+from .model import Retry as Retry
+from .model import RunStatus as RunStatus
 from .model import Usage
+from .model import View as View
 from .policy import Policy
 
-RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
-RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked"]
-ParkKind = Literal["signal", "error", "budget", "operator"]
 EffectVerb = Literal["transition", "comment"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class View(Struct, frozen=True, kw_only=True):
-    """What scheduling needs to know of an issue; constant in size whatever the issue holds.
-
-    `blocked_by` names the blockers that are not done yet, `fingerprint` is kept only while the issue is parked.
-    """
-
-    id: str
-    identifier: str
-    title: str
-    state: str
-    priority: int | None = None
-    created_at: str = ""
-    blocked_by: tuple[str, ...] = ()
-    fingerprint: str = ""
-
-
 class Event(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """`number`, where an event has one, is that of the message in which its run told it."""
+
     at: float
     issue_id: str = ""
     run_id: str = ""
@@ -69,16 +57,23 @@ class IssueLeft(Event, frozen=True, kw_only=True, tag="left"):
 
 
 class Ticked(Event, frozen=True, kw_only=True, tag="tick"):
-    """What `decide` was given beyond the schedule, and what it answered. Ticks without actions are not kept.
+    """What `decide` was given beyond the schedule. Its answer are the events that follow, as many as `decided`.
 
-    `now` is the time it was given; `at`, here as everywhere, is what the calendar said.
+    `now` is the time it was given; `at`, here as everywhere, is what the calendar said. A tick without an answer is
+    not kept. `actions` is the answer in logs of earlier versions: as many as the events that follow there.
     """
 
     candidates_known: bool
     now: float | None = None
     overdue: tuple[Overdue, ...] = ()
     unsure: tuple[str, ...] = ()
-    actions: tuple[Action, ...] = ()
+    places: tuple[Place, ...] | None = None
+    decided: int = 0
+    actions: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def answers(self) -> int:
+        return self.decided or len(self.actions)
 
 
 class Skipped(Event, frozen=True, kw_only=True, tag="skip"):
@@ -90,7 +85,10 @@ class Skipped(Event, frozen=True, kw_only=True, tag="skip"):
 
 
 class Claimed(Event, frozen=True, kw_only=True, tag="claim"):
-    """A run owns the issue from here to its `Settled`. One session is charged."""
+    """A run owns the issue from here to its `Settled`. One session is charged.
+
+    `provider` is who limits the agent, where that is not its kind alone; `host` is where the run executes.
+    """
 
     identifier: str
     attempt: int
@@ -99,6 +97,8 @@ class Claimed(Event, frozen=True, kw_only=True, tag="claim"):
     agent: str = ""
     session_id: str = ""
     day: str = ""
+    provider: str = ""
+    host: str = ""
 
 
 class WorkspaceMade(Event, frozen=True, kw_only=True, tag="workspace"):
@@ -108,6 +108,7 @@ class WorkspaceMade(Event, frozen=True, kw_only=True, tag="workspace"):
     key: str
     path: str
     inode: int = 0
+    number: int = 0
 
 
 class WorkspaceGone(Event, frozen=True, kw_only=True, tag="workspace_gone"):
@@ -121,10 +122,12 @@ class ProcessStarted(Event, frozen=True, kw_only=True, tag="process"):
     pid: int
     start_ticks: int
     boot_id: str
+    number: int = 0
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session"):
     session_id: str
+    number: int = 0
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn"):
@@ -132,12 +135,14 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn"):
 
     turn: int
     day: str
+    number: int = 0
 
 
 class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_end"):
     """The turn completed; from here on the status file speaks for the agent, also after a crash."""
 
     turn: int
+    number: int = 0
 
 
 class Charged(Event, frozen=True, kw_only=True, tag="charge"):
@@ -189,25 +194,6 @@ class RunEnded(Event, frozen=True, kw_only=True, tag="end"):
     fingerprint: str = ""
 
 
-class Retry(Struct, frozen=True, kw_only=True):
-    kind: RetryKind
-    attempt: int
-    due_at: float
-    failures: int = 0
-    error: str = ""
-    session_id: str = ""
-
-
-class Park(Struct, frozen=True, kw_only=True):
-    """Put aside until a person acts; `session_id` lets the agent go on where it asked."""
-
-    kind: ParkKind
-    reason: str
-    fingerprint: str
-    attempt: int = 0
-    session_id: str = ""
-
-
 class Settled(Event, frozen=True, kw_only=True, tag="settle"):
     """The claim is given up; at most one of `retry` and `park` says what follows.
 
@@ -248,6 +234,13 @@ class Unparked(Event, frozen=True, kw_only=True, tag="unpark"):
     why: str
     reset_budget: bool = False
     retry: Retry | None = None
+
+
+class Requested(Event, frozen=True, kw_only=True, tag="request"):
+    """A person wants a run of this issue, whatever the source shows of it."""
+
+    identifier: str
+    retry: Retry
 
 
 class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):
@@ -341,6 +334,7 @@ AnyEvent = (
     | RetryDue
     | Parked
     | Unparked
+    | Requested
     | ProviderPaused
     | ProviderResumed
     | ToolCalled
@@ -353,7 +347,7 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
-def sound(event: AnyEvent) -> AnyEvent:
+def encodable(event: AnyEvent) -> AnyEvent:
     """The event without lone surrogates, which neither JSON nor SQLite can hold; nearly always the event itself."""
     try:
         _encoder.encode(event)

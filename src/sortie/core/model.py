@@ -1,8 +1,14 @@
-"""The facts everything else speaks about: issues as trackers tell them, and what a run consumed."""
+"""The facts everything else speaks about: issues as sources tell them, what a run used, what follows its end."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
+
+RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
+RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked", "started"]
+ParkKind = Literal["signal", "error", "budget", "operator"]
 
 
 class IssueRef(Struct, frozen=True):
@@ -25,8 +31,30 @@ class Comment(Struct, frozen=True):
     created_at: str = ""
 
 
+class Limits(Struct, frozen=True, kw_only=True):
+    """Upper bounds of one scope; None means no bound."""
+
+    sessions: int | None = None
+    turns: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+
+
+class AgentChoice(Struct, frozen=True, kw_only=True):
+    """How an issue wants to be run, where it does not follow the workflow in it; what is empty follows it.
+
+    `credential` names the account that pays: limits of a provider are those of an agent kind and an account.
+    """
+
+    kind: str = ""
+    model: str = ""
+    credential: str = ""
+    max_turns: int | None = None
+    limits: Limits | None = None
+
+
 class Issue(Struct, frozen=True, kw_only=True):
-    """One work item, normalised. `comments` is None where the tracker did not fetch them."""
+    """One work item, normalised. `comments` is None where the source did not fetch them."""
 
     id: str
     identifier: str
@@ -44,6 +72,7 @@ class Issue(Struct, frozen=True, kw_only=True):
     blocked_by: tuple[Blocker, ...] = ()
     created_at: str = ""
     updated_at: str = ""
+    agent: AgentChoice | None = None
 
 
 class Usage(Struct, frozen=True):
@@ -83,3 +112,58 @@ class TokenRates(Struct, frozen=True, kw_only=True):
             + usage.cache_read * self.cache_read_per_mtok
         )
         return millionths / 1_000_000
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What scheduling needs to know of an issue; constant in size whatever the issue holds.
+
+    `blocked_by` names the blockers that are not done yet, `fingerprint` is kept only while the issue is parked.
+    `agent`, `provider` and `limits` are the issue's own, where it does not follow the policy in them.
+    """
+
+    id: str
+    identifier: str
+    title: str
+    state: str
+    priority: int | None = None
+    created_at: str = ""
+    blocked_by: tuple[str, ...] = ()
+    fingerprint: str = ""
+    agent: str = ""
+    provider: str = ""
+    limits: Limits | None = None
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    kind: RetryKind
+    attempt: int
+    due_at: float
+    failures: int = 0
+    error: str = ""
+    session_id: str = ""
+
+
+class Park(Struct, frozen=True, kw_only=True):
+    """Put aside until a person acts; `session_id` lets the agent go on where it asked."""
+
+    kind: ParkKind
+    reason: str
+    fingerprint: str
+    attempt: int = 0
+    session_id: str = ""
+
+
+class Overdue(Struct, frozen=True, kw_only=True):
+    """A run that has been silent, or in one turn, for longer than the policy allows."""
+
+    issue_id: str
+    run_id: str
+    cause: Literal["stalled", "timed_out"]
+    detail: str
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A host that takes runs; `free` is how many more (None: any number)."""
+
+    host: str
+    free: int | None = None

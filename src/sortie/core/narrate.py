@@ -18,6 +18,7 @@ RULES = {
     "day-budget": "the budget of the day is used up",
     "no-slot": "all slots are taken",
     "no-state-slot": "all slots for its state are taken",
+    "no-host": "no host takes another run",
 }
 
 CAUSES = {
@@ -30,6 +31,7 @@ CAUSES = {
     "limit": "the provider's limit ended",
     "held": "its agent could not run before",
     "unparked": "a person freed it",
+    "started": "a person asked for it",
 }
 
 
@@ -72,6 +74,8 @@ def _quiet(event: ev.AnyEvent) -> Sentence:
         case ev.Unparked():
             reset = "; its budget starts anew" if event.reset_budget else ""
             return Sentence("info", f"no longer parked: {event.why}{reset}")
+        case ev.Requested():
+            return Sentence("info", "a person asked for a run")
         case ev.RetryDropped():
             return Sentence("info", f"will not be tried again: {event.why}")
         case ev.RetryDue():
@@ -114,7 +118,7 @@ def _detail(event: ev.AnyEvent) -> Sentence:
         case ev.EffectPlanned():
             return Sentence("debug", f"{event.verb} planned")
         case ev.Ticked():
-            return Sentence("debug", f"{len(event.actions)} decisions")
+            return Sentence("debug", f"{event.answers} decisions")
         case ev.PolicySet():
             return Sentence("debug", "the rules of the workflow are in force")
         case _:

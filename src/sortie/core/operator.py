@@ -1,4 +1,4 @@
-"""The operator's hands: what `unpark`, `stop` and `retry` do to the schedule, and what to answer."""
+"""The operator's commands: what `unpark`, `stop`, `retry` and `start` do to the schedule, and what to answer."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ def find(schedule: Schedule, text: str) -> str | None:
 
 
 def try_agent_again(schedule: Schedule, now: float) -> tuple[ev.AnyEvent, ...]:
-    """Let one run show whether the agent works again, now instead of later; nothing where nothing holds it."""
-    provider = schedule.policy.provider
-    fault = schedule.fault_of(provider)
-    if fault is None:
-        return ()
-    again = ev.ProviderPaused(
-        at=now,
-        issue_id=fault.issue_id,
-        provider=provider,
-        until=now,
-        detail=fault.detail,
-        error_kind=fault.error_kind,
-        tries=fault.tries,
+    """Let one run show whether each agent works again, now instead of later; nothing where nothing holds one."""
+    return tuple(
+        ev.ProviderPaused(
+            at=now,
+            issue_id=fault.issue_id,
+            provider=provider,
+            until=now,
+            detail=fault.detail,
+            error_kind=fault.error_kind,
+            tries=fault.tries,
+        )
+        for provider, fault in sorted(schedule.pauses.items())
+        if fault.is_fault
     )
-    return (again,)
 
 
 def matching(schedule: Schedule, verb: str, kind: str) -> list[str]:
     """Every issue to which the command applies; `kind`, if any, is why it is parked or waits, as `status` says."""
-    parked: list[tuple[str, str]] = [(aside.identifier, aside.park.kind) for aside in schedule.parked.values()]
+    parked: list[tuple[str, str]] = [(item.identifier, item.park.kind) for item in schedule.parked.values()]
     waiting: list[tuple[str, str]] = [(item.identifier, item.retry.kind) for item in schedule.waiting.values()]
     running = [(run.identifier, "running") for run in schedule.running.values() if not run.stop and not run.ended]
     found = {"unpark": parked, "retry": [*waiting, *parked], "stop": [*running, *waiting]}[verb]
@@ -62,27 +61,27 @@ def obey(schedule: Schedule, verb: str, text: str, now: float) -> Answer:
     issue_id = find(schedule, text)
     if issue_id is None:
         return Answer(False, f"{text} is not known; `sortie status` lists what is.")
-    hands = {"unpark": _unpark, "stop": _stop, "retry": _retry}
-    if verb not in hands:
-        return Answer(False, f"{verb} is not a command; use one of {', '.join(hands)}.")
-    return replace(hands[verb](schedule, issue_id, now), issue_id=issue_id)
+    verbs = {"unpark": _unpark, "stop": _stop, "retry": _retry, "start": _start}
+    if verb not in verbs:
+        return Answer(False, f"{verb} is not a command; use one of {', '.join(verbs)}.")
+    return replace(verbs[verb](schedule, issue_id, now), issue_id=issue_id)
 
 
 def _unpark(schedule: Schedule, issue_id: str, now: float) -> Answer:
-    aside = schedule.parked.get(issue_id)
-    if aside is None:
+    parked = schedule.parked.get(issue_id)
+    if parked is None:
         return Answer(False, f"{_name(schedule, issue_id)} is not parked.")
     freed = ev.Unparked(
         at=now,
         issue_id=issue_id,
-        identifier=aside.identifier,
+        identifier=parked.identifier,
         why="by hand",
-        reset_budget=aside.park.kind == "budget",
+        reset_budget=parked.park.kind == "budget",
         retry=ev.Retry(
-            kind="unparked", attempt=aside.park.attempt + 1, due_at=now, session_id=aside.park.session_id
+            kind="unparked", attempt=parked.park.attempt + 1, due_at=now, session_id=parked.park.session_id
         ),
     )
-    return Answer(True, f"{aside.identifier} is free to start again.", (freed,))
+    return Answer(True, f"{parked.identifier} is free to start again.", (freed,))
 
 
 def _stop(schedule: Schedule, issue_id: str, now: float) -> Answer:
@@ -121,6 +120,23 @@ def _retry(schedule: Schedule, issue_id: str, now: float) -> Answer:
     if schedule.policy.is_active(view.state):
         return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
     return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")
+
+
+def _start(schedule: Schedule, issue_id: str, now: float) -> Answer:
+    """A run whatever the source shows of the issue; slots and budgets still count."""
+    name = _name(schedule, issue_id)
+    if issue_id in schedule.running:
+        return Answer(False, f"{name} is running.")
+    if issue_id not in schedule.issues:
+        return Answer(False, f"{name} is not in the tracker.")
+    attempt, session_id = 1, ""
+    if waiting := schedule.waiting.get(issue_id):
+        attempt, session_id = waiting.retry.attempt, waiting.retry.session_id
+    elif parked := schedule.parked.get(issue_id):
+        attempt, session_id = parked.park.attempt + 1, parked.park.session_id
+    retry = ev.Retry(kind="started", attempt=attempt, due_at=now, session_id=session_id)
+    asked = ev.Requested(at=now, issue_id=issue_id, identifier=name, retry=retry)
+    return Answer(True, f"{name} starts as soon as there is a slot.", (asked,))
 
 
 def _when(schedule: Schedule, now: float) -> str:

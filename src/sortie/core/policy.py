@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """Upper bounds of one scope; None means no bound."""
-
-    sessions: int | None = None
-    turns: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
+from .model import Limits as Limits
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    active_states: tuple[str, ...]
+    """`failed_states` are those terminal ones in which an issue is over, but what depends on it cannot start.
+    `provider` is the agent kind of every issue that names none of its own."""
+
+    active_states: tuple[str, ...] = ()
     terminal_states: tuple[str, ...] = ()
+    failed_states: tuple[str, ...] = ()
     handoff_state: str = ""
     provider: str = "command"
     max_concurrent: int = 10
@@ -38,3 +35,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     def is_terminal(self, state: str) -> bool:
         name = state.lower()
         return any(name == terminal.lower() for terminal in self.terminal_states)
+
+    def satisfies(self, state: str) -> bool:
+        """Whether a blocker in this state holds nobody up any more: a failed dependency is not a finished one."""
+        return self.is_terminal(state) and state.lower() not in {name.lower() for name in self.failed_states}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec import Struct
 
-from .actions import Action
 from .budget import day_of
 from .decide import Tick, decide
 from .events import AnyEvent, PolicySet, Ticked
 from .schedule import Schedule
+
+# What says nothing about the decision: its name, when it was written down, and on which day it counts.
+_BESIDE_THE_POINT = ("at", "run_id", "day")
 
 
 class Divergence(Struct, frozen=True, kw_only=True):
@@ -18,24 +21,33 @@ class Divergence(Struct, frozen=True, kw_only=True):
 
     index: int
     at: float
-    expected: tuple[Action, ...]
-    got: tuple[Action, ...]
+    expected: tuple[AnyEvent, ...]
+    got: tuple[AnyEvent, ...]
 
 
 def replay(events: Iterable[AnyEvent]) -> Iterator[Divergence]:
-    """Every tick whose actions are not what `decide` answers now. What the log says goes on counting as true."""
+    """Every tick that `decide` answers differently now. What the log says goes on counting as true."""
+    log = list(events)
     schedule: Schedule | None = None
-    for index, event in enumerate(events):
+    for index, event in enumerate(log):
         if schedule is None and isinstance(event, PolicySet):
             schedule = Schedule(event.policy)
         if isinstance(event, Ticked):
             if schedule is None:
                 raise ValueError("The log has a decision before any rules; replay it from its beginning.")
             got = tuple(decide(schedule, _tick(event)))
-            if got != event.actions:
-                yield Divergence(index=index, at=event.at, expected=event.actions, got=got)
+            expected = tuple(log[index + 1 : index + 1 + event.answers])
+            if [*map(_essence, got)] != [*map(_essence, expected)]:
+                yield Divergence(index=index, at=event.at, expected=expected, got=got)
         if schedule is not None:
             schedule.apply(event)
+
+
+def _essence(event: AnyEvent) -> dict[str, object]:
+    """A stop keeps the name of its run: that is whom it means."""
+    told: dict[str, object] = msgspec.to_builtins(event)
+    beside = _BESIDE_THE_POINT if told["kind"] == "claim" else ("at",)
+    return {name: value for name, value in told.items() if name not in beside}
 
 
 def _tick(event: Ticked) -> Tick:
@@ -45,4 +57,5 @@ def _tick(event: Ticked) -> Tick:
         overdue=event.overdue,
         unsure=event.unsure,
         day=day_of(event.at),
+        places=event.places,
     )

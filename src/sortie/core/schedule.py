@@ -1,12 +1,13 @@
 """The scheduling state: a fold over the event log, constant in size for each issue.
 
-`apply` is the only thing that changes a Schedule. The engine applies an event after it is committed; a replay
-applies the same events from the log and must reach the same state.
+`apply` is the only thing that changes a Schedule, and it tells which rows it touched: the store writes just those
+with the event, and loading reads them back. A replay applies the same events and reaches the same state.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,20 +17,48 @@ from .budget import Spent
 from .policy import Policy
 
 
-class Running(Struct, frozen=True, kw_only=True):
-    """One claimed issue. `ended` is set once the verdict is in and only our own writes remain to be made."""
+class Claim(Struct, frozen=True, kw_only=True):
+    """One issue with an open run. `ending` is its verdict, once that is in and only our own writes remain.
+
+    `turn_done` says whether turn number `turn` completed; `seen` is the last message of the run that is on record.
+    """
 
     issue_id: str
-    identifier: str
     run_id: str
+    identifier: str
     attempt: int
-    failures: int
-    claimed_at: float
+    failures: int = 0
+    cause: str = "new"
     agent: str = ""
+    session_id: str = ""
+    workspace: str = ""
+    claimed_at: float
+    pid: int | None = None
+    start_ticks: int | None = None
+    boot_id: str | None = None
     turn: int = 0
+    turn_done: bool = False
     stop: str = ""
     stop_detail: str = ""
-    ended: bool = False
+    ending: ev.RunEnded | None = None
+    host: str = ""
+    provider: str = ""
+    inode: int = 0
+    seen: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.ending is not None
+
+    @property
+    def paid_by(self) -> str:
+        """Who limits the agent of this run."""
+        return self.provider or self.agent
+
+    @property
+    def by_hand(self) -> bool:
+        """A person started it, so what the source shows of the issue does not end it."""
+        return self.cause == "started"
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -41,8 +70,6 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class ParkedIssue(Struct, frozen=True, kw_only=True):
-    """A parked issue."""
-
     issue_id: str
     identifier: str
     park: ev.Park
@@ -64,6 +91,42 @@ class Pause(Struct, frozen=True, kw_only=True):
         return self.error_kind != "rate_limited"
 
 
+class Effect(Struct, frozen=True, kw_only=True):
+    """A write to the tracker that was planned and is not known to have happened."""
+
+    effect_id: str
+    issue_id: str
+    run_id: str
+    verb: ev.EffectVerb
+    argument: str
+    planned_at: float
+
+
+class WorkspaceRecord(Struct, frozen=True, kw_only=True):
+    """A workspace that was made and not removed; `used` says that an agent had a turn in it."""
+
+    key: str
+    issue_id: str
+    identifier: str
+    path: str
+    created_at: float
+    host: str = ""
+    inode: int = 0
+    used: bool = False
+
+
+Table = Literal[
+    "issues", "claims", "retries", "parked", "pauses", "effects", "workspaces", "spent on issue", "spent on day"
+]
+
+
+class Touched(NamedTuple):
+    """A row that an event changed; `key` is the issue id, except for pauses, effects, workspaces and days."""
+
+    table: Table
+    key: str
+
+
 @dataclass
 class Schedule:
     """`proofs` is when each agent last completed a turn, `faults` when a run of an issue last met a fault of its
@@ -71,18 +134,20 @@ class Schedule:
     memory only: not knowing it costs one more try.
     """
 
-    policy: Policy
+    policy: Policy = field(default_factory=Policy)
     issues: dict[str, ev.View] = field(default_factory=dict)
     skips: dict[str, tuple[str, str]] = field(default_factory=dict)
-    running: dict[str, Running] = field(default_factory=dict)
+    running: dict[str, Claim] = field(default_factory=dict)
     waiting: dict[str, Waiting] = field(default_factory=dict)
     parked: dict[str, ParkedIssue] = field(default_factory=dict)
     pauses: dict[str, Pause] = field(default_factory=dict)
+    effects: dict[str, Effect] = field(default_factory=dict)
+    workspaces: dict[str, WorkspaceRecord] = field(default_factory=dict)
+    spent: dict[str, Spent] = field(default_factory=dict)
+    days: dict[str, Spent] = field(default_factory=dict)
     proofs: dict[str, float] = field(default_factory=dict, compare=False)
     faults: dict[str, float] = field(default_factory=dict, compare=False)
     trials: set[str] = field(default_factory=set, compare=False)
-    spent: dict[str, Spent] = field(default_factory=dict)
-    days: dict[str, Spent] = field(default_factory=dict)
 
     def spent_on(self, issue_id: str) -> Spent:
         return self.spent.get(issue_id, Spent())
@@ -91,99 +156,204 @@ class Schedule:
         """Each day has an account of its own: a clock that is set back and forth gives none a second budget."""
         return self.days.get(day, Spent())
 
-    def fault_of(self, agent: str) -> Pause | None:
+    def agent_of(self, view: ev.View) -> str:
+        return view.agent or self.policy.provider
+
+    def provider_of(self, view: ev.View) -> str:
+        """Who limits the agent of this issue: its kind, and its account where it names one."""
+        return view.provider or self.agent_of(view)
+
+    def fault_of(self, provider: str) -> Pause | None:
         """What keeps this agent from working at all, as far as is known."""
-        pause = self.pauses.get(agent)
+        pause = self.pauses.get(provider)
         return pause if pause and pause.is_fault else None
 
-    def works_for_others(self, run: Running) -> bool:
+    def works_for_others(self, run: Claim) -> bool:
         """Whether the agent of this run has completed a turn since it last failed for this very issue."""
         failed_at = self.faults.get(run.issue_id)
-        return failed_at is not None and self.proofs.get(run.agent, failed_at) > failed_at
+        return failed_at is not None and self.proofs.get(run.paid_by, failed_at) > failed_at
 
-    def apply(self, event: ev.AnyEvent) -> None:
-        """Make the event part of the state."""
+    def apply(self, event: ev.AnyEvent) -> list[Touched]:
+        """Make the event part of the state; the answer is every row that it changed."""
+        issue_id = event.issue_id
         match event:
             case ev.PolicySet():
                 self.policy = event.policy
+                return []
             case ev.IssueSeen():
-                self.issues[event.issue_id] = event.view
+                self.issues[issue_id] = event.view
+                return [Touched("issues", issue_id)]
             case ev.IssueLeft():
-                self.issues.pop(event.issue_id, None)
-                self.skips.pop(event.issue_id, None)
+                self.issues.pop(issue_id, None)
+                self.skips.pop(issue_id, None)
+                return [Touched("issues", issue_id)]
             case ev.Skipped():
-                self.skips[event.issue_id] = (event.rule, event.detail)
+                self.skips[issue_id] = (event.rule, event.detail)
+                return [Touched("issues", issue_id)]
             case ev.Claimed():
-                self._claim(event)
-            case ev.TurnStarted():
-                self._update(event.issue_id, turn=event.turn)
-                self._charge(event.issue_id, event.day, turns=1)
-            case ev.TurnEnded():
-                self._prove(event)
-            case ev.Charged():
-                self._charge(event.issue_id, event.day, charge=event)
-            case ev.Stopping():
-                self._update(event.issue_id, stop=event.cause, stop_detail=event.detail)
-            case ev.RunEnded():
-                self._update(event.issue_id, ended=True)
+                return self._claim(event)
             case ev.Settled():
-                self._settle(event)
+                return self._settle(event)
             case ev.RetryDropped():
-                self.waiting.pop(event.issue_id, None)
+                self.waiting.pop(issue_id, None)
+                return [Touched("retries", issue_id)]
             case ev.RetryDue():
-                self._move_retry(event)
+                return self._move_retry(event)
             case ev.Parked():
-                self._park(event.issue_id, event.identifier, event.park, event.at)
+                return self._park(issue_id, event.identifier, event.park, event.at)
             case ev.Unparked():
-                self._unpark(event)
+                return self._unpark(event)
+            case ev.Requested():
+                self.parked.pop(issue_id, None)
+                return [Touched("parked", issue_id), *self._wait(issue_id, event.identifier, event.retry)]
             case ev.ProviderPaused():
-                self._pause(event)
+                return self._pause(event)
             case ev.ProviderResumed():
                 self.pauses.pop(event.provider, None)
+                return [Touched("pauses", event.provider)]
+            case ev.EffectPlanned():
+                return self._plan(event)
+            case ev.EffectDone():
+                self.effects.pop(event.effect_id, None)
+                return [Touched("effects", event.effect_id)]
+            case ev.WorkspaceGone():
+                self.workspaces.pop(event.key, None)
+                return [Touched("workspaces", event.key)]
             case _:
-                pass  # every other event is history, not scheduling state
+                return self._apply_to_run(event)
 
-    def _claim(self, event: ev.Claimed) -> None:
-        assert event.issue_id not in self.running, "an issue has at most one live run"
-        self.running[event.issue_id] = Running(
-            issue_id=event.issue_id,
+    def _apply_to_run(self, event: ev.AnyEvent) -> list[Touched]:
+        """What happens within a run; every other event is history, not scheduling state."""
+        issue_id = event.issue_id
+        match event:
+            case ev.WorkspaceMade():
+                return self._enter(event)
+            case ev.ProcessStarted(pid=pid, start_ticks=start_ticks, boot_id=boot_id):
+                return self._update(event, pid=pid, start_ticks=start_ticks, boot_id=boot_id)
+            case ev.SessionStarted():
+                return self._update(event, session_id=event.session_id)
+            case ev.TurnStarted():
+                touched = self._update(event, turn=event.turn, turn_done=False)
+                return [*touched, *self._use_workspace(issue_id), *self._charge(issue_id, event.day, turns=1)]
+            case ev.TurnEnded():
+                self.faults.pop(issue_id, None)
+                if run := self.running.get(issue_id):
+                    self.proofs[run.paid_by] = event.at
+                    return self._update(event, turn_done=run.turn_done or run.turn == event.turn)
+                return []
+            case ev.Charged():
+                return self._charge(issue_id, event.day, charge=event)
+            case ev.Stopping():
+                return self._update(event, stop=event.cause, stop_detail=event.detail)
+            case ev.RunEnded():
+                run = self.running.get(issue_id)
+                return self._update(event, ending=event) if run and not run.ended else []
+            case _:
+                return []
+
+    def _claim(self, event: ev.Claimed) -> list[Touched]:
+        issue_id = event.issue_id
+        assert issue_id not in self.running, "an issue has at most one live run"
+        claim = self.running[issue_id] = Claim(
+            issue_id=issue_id,
             identifier=event.identifier,
             run_id=event.run_id,
             attempt=event.attempt,
             failures=event.failures,
+            cause=event.cause,
             claimed_at=event.at,
             agent=event.agent,
+            session_id=event.session_id,
+            provider=event.provider,
+            host=event.host,
         )
-        if self.fault_of(event.agent):
+        if self.fault_of(claim.paid_by):
             self.trials.add(event.run_id)
-        self.waiting.pop(event.issue_id, None)
-        self.parked.pop(event.issue_id, None)
-        self.skips.pop(event.issue_id, None)
-        self._charge(event.issue_id, event.day, sessions=1)
+        touched = [Touched("claims", issue_id)]
+        if self.waiting.pop(issue_id, None):
+            touched.append(Touched("retries", issue_id))
+        if self.parked.pop(issue_id, None):
+            touched.append(Touched("parked", issue_id))
+        if self.skips.pop(issue_id, None):
+            touched.append(Touched("issues", issue_id))
+        return [*touched, *self._charge(issue_id, event.day, sessions=1)]
 
-    def _unpark(self, event: ev.Unparked) -> None:
+    def _enter(self, event: ev.WorkspaceMade) -> list[Touched]:
+        known = self.workspaces.get(event.key)
+        run = self.running.get(event.issue_id)
+        self.workspaces[event.key] = WorkspaceRecord(
+            key=event.key,
+            issue_id=event.issue_id,
+            identifier=event.identifier,
+            path=event.path,
+            created_at=known.created_at if known else event.at,
+            host=run.host if run else "",
+            inode=event.inode,
+            used=known is not None and known.used and known.inode == event.inode,
+        )
+        return [
+            Touched("workspaces", event.key),
+            *self._update(event, workspace=event.path, inode=event.inode),
+        ]
+
+    def _use_workspace(self, issue_id: str) -> list[Touched]:
+        run = self.running.get(issue_id)
+        record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
+        if record is None or record.used or record.issue_id != issue_id:
+            return []
+        self.workspaces[record.key] = replace(record, used=True)
+        return [Touched("workspaces", record.key)]
+
+    def _plan(self, event: ev.EffectPlanned) -> list[Touched]:
+        if event.effect_id in self.effects:
+            return []
+        self.effects[event.effect_id] = Effect(
+            effect_id=event.effect_id,
+            issue_id=event.issue_id,
+            run_id=event.run_id,
+            verb=event.verb,
+            argument=event.argument,
+            planned_at=event.at,
+        )
+        return [Touched("effects", event.effect_id)]
+
+    def _settle(self, event: ev.Settled) -> list[Touched]:
+        issue_id = event.issue_id
+        self.running.pop(issue_id, None)
+        self.trials.discard(event.run_id)
+        touched = [Touched("claims", issue_id)]
+        if event.refund:
+            touched += self._charge(issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
+        if event.retry:
+            touched += self._wait(issue_id, event.identifier, event.retry)
+            if event.retry.kind == "held":
+                self.faults[issue_id] = event.at
+        if event.park:
+            touched += self._park(issue_id, event.identifier, event.park, event.at)
+        return touched
+
+    def _unpark(self, event: ev.Unparked) -> list[Touched]:
         self.parked.pop(event.issue_id, None)
+        touched = [Touched("parked", event.issue_id)]
         if event.reset_budget:
             self.spent.pop(event.issue_id, None)
+            touched.append(Touched("spent on issue", event.issue_id))
         if event.retry:
-            self._wait(event.issue_id, event.identifier, event.retry)
+            touched += self._wait(event.issue_id, event.identifier, event.retry)
+        return touched
 
-    def _wait(self, issue_id: str, identifier: str, retry: ev.Retry) -> None:
+    def _wait(self, issue_id: str, identifier: str, retry: ev.Retry) -> list[Touched]:
         self.waiting[issue_id] = Waiting(issue_id=issue_id, identifier=identifier, retry=retry)
+        return [Touched("retries", issue_id)]
 
-    def _settle(self, event: ev.Settled) -> None:
-        self.running.pop(event.issue_id, None)
-        self.trials.discard(event.run_id)
-        if event.refund:
-            self._charge(event.issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
-        if event.retry:
-            self._wait(event.issue_id, event.identifier, event.retry)
-            if event.retry.kind == "held":
-                self.faults[event.issue_id] = event.at
-        if event.park:
-            self._park(event.issue_id, event.identifier, event.park, event.at)
+    def _park(self, issue_id: str, identifier: str, park: ev.Park, at: float) -> list[Touched]:
+        touched = [Touched("parked", issue_id)]
+        if self.waiting.pop(issue_id, None):
+            touched.append(Touched("retries", issue_id))
+        self.parked[issue_id] = ParkedIssue(issue_id=issue_id, identifier=identifier, park=park, since=at)
+        return touched
 
-    def _pause(self, event: ev.ProviderPaused) -> None:
+    def _pause(self, event: ev.ProviderPaused) -> list[Touched]:
         self.pauses[event.provider] = Pause(
             until=event.until,
             error_kind=event.error_kind,
@@ -191,28 +361,32 @@ class Schedule:
             tries=event.tries,
             issue_id=event.issue_id,
         )
+        return [Touched("pauses", event.provider)]
 
-    def _prove(self, event: ev.TurnEnded) -> None:
-        self.faults.pop(event.issue_id, None)
-        if run := self.running.get(event.issue_id):
-            self.proofs[run.agent] = event.at
+    def _move_retry(self, event: ev.RetryDue) -> list[Touched]:
+        waiting = self.waiting.get(event.issue_id)
+        if waiting is None:
+            return []
+        return self._wait(event.issue_id, waiting.identifier, replace(waiting.retry, due_at=event.due_at))
 
-    def _park(self, issue_id: str, identifier: str, park: ev.Park, at: float) -> None:
-        self.waiting.pop(issue_id, None)
-        self.parked[issue_id] = ParkedIssue(issue_id=issue_id, identifier=identifier, park=park, since=at)
-
-    def _move_retry(self, event: ev.RetryDue) -> None:
-        if waiting := self.waiting.get(event.issue_id):
-            moved = replace(waiting.retry, due_at=event.due_at)
-            self.waiting[event.issue_id] = replace(waiting, retry=moved)
-
-    def _update(self, issue_id: str, **changes: object) -> None:
-        if run := self.running.get(issue_id):
-            self.running[issue_id] = replace(run, **changes)
+    def _update(self, event: ev.AnyEvent, **changes: object) -> list[Touched]:
+        """Of the run that the event is about; that of another one changes nothing."""
+        run = self.running.get(event.issue_id)
+        if run is None or run.run_id != event.run_id:
+            return []
+        number = getattr(event, "number", 0)
+        self.running[event.issue_id] = replace(run, seen=max(run.seen, number), **changes)
+        return [Touched("claims", event.issue_id)]
 
     def _charge(
         self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, charge: ev.Charged | None = None
-    ) -> None:
+    ) -> list[Touched]:
         usage = charge.usage if charge else None
-        self.spent[issue_id] = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
-        self.days[day] = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
+        touched = []
+        if issue_id:
+            self.spent[issue_id] = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
+            touched.append(Touched("spent on issue", issue_id))
+        if day:
+            self.days[day] = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
+            touched.append(Touched("spent on day", day))
+        return touched

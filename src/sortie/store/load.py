@@ -1,4 +1,4 @@
-"""Everything an orchestrator needs to go on where the last one stopped, read in one snapshot."""
+"""The scheduling state as the tables have it, read in one snapshot: where the last orchestrator stopped."""
 
 from __future__ import annotations
 
@@ -9,138 +9,48 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.budget import Spent
-from .commands import CommandRow, pending_commands
+from ..core.schedule import Claim, Effect, ParkedIssue, Pause, Schedule, Waiting, WorkspaceRecord
+from .tables import CLAIM_COLUMNS, PARKED_COLUMNS, PAUSE_COLUMNS, RETRY_COLUMNS
 
 Row = TypeVar("Row", bound=Struct)
 
 
-class ClaimRow(Struct, frozen=True):
-    """A run that was not settled. `turn_done` says whether turn number `turn` completed."""
+class Loaded(Struct, frozen=True):
+    """`unreadable` has a sentence for each row that was not understood; it is left out, or what is bad in it."""
 
-    issue_id: str
-    run_id: str
-    identifier: str
-    attempt: int
-    failures: int
-    cause: str
-    agent: str
-    session_id: str
-    workspace: str
-    claimed_at: float
-    pid: int | None
-    start_ticks: int | None
-    boot_id: str | None
-    turn: int
-    turn_done: bool
-    stop_cause: str
-    stop_detail: str
-    ending: ev.RunEnded | None
-
-
-class RetryRow(Struct, frozen=True):
-    issue_id: str
-    identifier: str
-    kind: ev.RetryKind
-    attempt: int
-    failures: int
-    due_at: float
-    error: str
-    session_id: str
-
-
-class ParkedRow(Struct, frozen=True):
-    issue_id: str
-    identifier: str
-    kind: ev.ParkKind
-    reason: str
-    fingerprint: str
-    attempt: int
-    session_id: str
-    since: float
-
-
-class PauseRow(Struct, frozen=True):
-    provider: str
-    until: float
-    detail: str
-    error_kind: str
-    tries: int
-    issue_id: str
-
-
-class EffectRow(Struct, frozen=True):
-    """A tracker write that was planned and is not known to have happened."""
-
-    effect_id: str
-    issue_id: str
-    run_id: str
-    verb: ev.EffectVerb
-    argument: str
-    planned_at: float
-
-
-class WorkspaceRow(Struct, frozen=True):
-    key: str
-    issue_id: str
-    identifier: str
-    path: str
-    created_at: float
-
-
-class Loaded(Struct, frozen=True, kw_only=True):
-    """`skips` is (rule, detail) by issue id, `spent` is by issue id, `days` by day; `day_spent` is that of one day.
-
-    `unreadable` has a sentence for each row that could not be understood; it is left out, or what is bad in it.
-    """
-
-    claims: list[ClaimRow]
-    retries: list[RetryRow]
-    parked: list[ParkedRow]
-    pauses: list[PauseRow]
-    effects: list[EffectRow] = []
-    workspaces: list[WorkspaceRow] = []
-    commands: list[CommandRow] = []
-    issues: dict[str, ev.View]
-    skips: dict[str, tuple[str, str]]
-    spent: dict[str, Spent] = {}
-    days: dict[str, Spent] = {}
-    day: str
-    day_spent: Spent
+    schedule: Schedule
     unreadable: list[str]
 
 
-def load(db: Connection, day: str) -> Loaded:
+def load(db: Connection) -> Loaded:
+    """Everything that an orchestrator goes on with."""
     with snapshot(db):
-        now = look(db, day)
-        return replace(
-            now,
-            effects=_rows(db, EffectRow, "effects", "planned_at, rowid"),
-            workspaces=_rows(db, WorkspaceRow, "workspaces", "key"),
-            commands=pending_commands(db),
-            spent=_spent(db, "scope = 'issue'"),
-            days=_spent(db, "scope = 'day'"),
-        )
+        loaded = look(db)
+        schedule = loaded.schedule
+        schedule.effects = {row.effect_id: row for row in _structs(db, Effect, "effects", "planned_at, effect_id")}
+        schedule.workspaces = {row.key: row for row in _structs(db, WorkspaceRecord, "workspaces", "key")}
+        schedule.spent = _spent(db, "scope = 'issue'")
+        schedule.days = _spent(db, "scope = 'day'")
+        return loaded
 
 
-def look(db: Connection, day: str, issue_id: str | None = None) -> Loaded:
+def look(db: Connection, *, issue_id: str | None = None, day: str = "") -> Loaded:
     """What goes on now, for a person to see, of all issues or of one; what only a service needs is left out."""
     unreadable: list[str] = []
     with snapshot(db):
-        return Loaded(
-            claims=_claims(db, issue_id, unreadable),
-            retries=_rows(db, RetryRow, "retries", "due_at, issue_id", issue_id),
-            parked=_rows(db, ParkedRow, "parked", "since, issue_id", issue_id),
-            pauses=_rows(db, PauseRow, "pauses", "provider"),
+        schedule = Schedule(
             issues=_issues(db, issue_id, unreadable),
             skips=_skips(db, issue_id),
-            day=day,
-            day_spent=_spent(db, "scope = 'day' AND key = ?", day).get(day, Spent()),
-            unreadable=unreadable,
+            running={row.issue_id: row for row in _claims(db, issue_id, unreadable)},
+            waiting={row.issue_id: row for row in _waiting(db, issue_id)},
+            parked={row.issue_id: row for row in _parked(db, issue_id)},
+            pauses=_pauses(db),
+            days=_spent(db, "scope = 'day' AND key = ?", day) if day else {},
         )
+    return Loaded(schedule, unreadable)
 
 
 @contextmanager
@@ -156,30 +66,53 @@ def snapshot(db: Connection) -> Iterator[None]:
         db.execute("ROLLBACK")
 
 
-def _select(db: Connection, columns: str, table: str, order: str, issue_id: str | None) -> list[tuple[Any, ...]]:
+def _select(
+    db: Connection, columns: tuple[str, ...], table: str, order: str, issue_id: str | None = None
+) -> list[tuple[Any, ...]]:
     where, wanted = ("", ()) if issue_id is None else ("WHERE issue_id = ?", (issue_id,))
-    return db.execute(f"SELECT {columns} FROM {table} {where} ORDER BY {order}", wanted).fetchall()
+    return db.execute(f"SELECT {', '.join(columns)} FROM {table} {where} ORDER BY {order}", wanted).fetchall()
 
 
-def _rows(db: Connection, row: type[Row], table: str, order: str, issue_id: str | None = None) -> list[Row]:
-    columns = ", ".join(row.__struct_fields__)
-    return [row(*values) for values in _select(db, columns, table, order, issue_id)]
+def _structs(db: Connection, kind: type[Row], table: str, order: str) -> list[Row]:
+    names = kind.__struct_fields__
+    return [_struct(kind, names, values) for values in _select(db, names, table, order)]
 
 
-def _claims(db: Connection, issue_id: str | None, unreadable: list[str]) -> list[ClaimRow]:
-    rows = _rows(db, ClaimRow, "claims", "claimed_at, run_id", issue_id)
+def _struct(kind: type[Row], names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
+    return msgspec.convert(dict(zip(names, values, strict=True)), kind, strict=False)
+
+
+def _claims(db: Connection, issue_id: str | None, unreadable: list[str]) -> list[Claim]:
+    names, found = Claim.__struct_fields__, []
+    for values in _select(db, CLAIM_COLUMNS, "claims", "claimed_at, run_id", issue_id):
+        row = dict(zip(names, values, strict=True))
+        what = f"how run {row['run_id']} of {row['identifier']} ended"
+        row["ending"] = _decoded(row["ending"], ev.RunEnded, what, unreadable)
+        row["turn_done"] = bool(row["turn_done"])
+        found.append(Claim(**row))
+    return found
+
+
+def _waiting(db: Connection, issue_id: str | None) -> list[Waiting]:
+    names = ev.Retry.__struct_fields__
     return [
-        replace(
-            row,
-            turn_done=bool(row.turn_done),
-            ending=_decoded(row.ending, ev.RunEnded, f"how run {row.run_id} of {row.identifier} ended", unreadable),
+        Waiting(issue_id=found, identifier=identifier, retry=ev.Retry(**dict(zip(names, retry, strict=True))))
+        for found, identifier, *retry in _select(db, RETRY_COLUMNS, "retries", "due_at, issue_id", issue_id)
+    ]
+
+
+def _parked(db: Connection, issue_id: str | None) -> list[ParkedIssue]:
+    names = ev.Park.__struct_fields__
+    return [
+        ParkedIssue(
+            issue_id=found, identifier=identifier, park=ev.Park(**dict(zip(names, park, strict=True))), since=since
         )
-        for row in rows
+        for found, identifier, *park, since in _select(db, PARKED_COLUMNS, "parked", "since, issue_id", issue_id)
     ]
 
 
 def _issues(db: Connection, issue_id: str | None, unreadable: list[str]) -> dict[str, ev.View]:
-    rows = _select(db, "issue_id, identifier, data", "issues", "rowid", issue_id)
+    rows = _select(db, ("issue_id", "identifier", "data"), "issues", "rowid", issue_id)
     views = {
         found: _decoded(data, ev.View, f"what the tracker showed of {identifier}", unreadable)
         for found, identifier, data in rows
@@ -198,8 +131,14 @@ def _decoded(data: Any, kind: type[Row], what: str, unreadable: list[str]) -> Ro
 
 
 def _skips(db: Connection, issue_id: str | None) -> dict[str, tuple[str, str]]:
-    rows = _select(db, "issue_id, skip_rule, skip_detail", "issues", "rowid", issue_id)
+    rows = _select(db, ("issue_id", "skip_rule", "skip_detail"), "issues", "rowid", issue_id)
     return {found: (rule, detail) for found, rule, detail in rows if rule}
+
+
+def _pauses(db: Connection) -> dict[str, Pause]:
+    names = PAUSE_COLUMNS[1:]
+    rows = _select(db, PAUSE_COLUMNS, "pauses", "provider")
+    return {provider: Pause(**dict(zip(names, values, strict=True))) for provider, *values in rows}
 
 
 def _spent(db: Connection, where: str, *parameters: str) -> dict[str, Spent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,20 +16,30 @@ from ..core.events import AnyEvent
 from ..errors import StoreError, StoreLost
 from . import lock
 from .connect import connect_readonly, connect_writer
+from .load import Loaded, load
 from .loss import OpenFiles
 from .migrate import migrate
 from .sqlite_errors import explain, is_ruined
+from .tables import Change, apply
 from .writer import Writer
 
 T = TypeVar("T")
 
 
 class Store:
-    """`loss` says what happened to its files since it was opened, as far as `is_lost` has looked."""
+    """`schedule` is the scheduling state: what the tables hold, with everything that was applied since.
 
-    def __init__(self, path: Path, store_id: str, writer: Writer, reader: sqlite3.Connection) -> None:
+    `unreadable` has a sentence for each row that could not be understood. `loss` says what happened to the files
+    since they were opened, as far as `is_lost` has looked.
+    """
+
+    def __init__(
+        self, path: Path, store_id: str, loaded: Loaded, writer: Writer, reader: sqlite3.Connection
+    ) -> None:
         self.path = path
         self.store_id = store_id
+        self.schedule = loaded.schedule
+        self.unreadable = loaded.unreadable
         self.loss = ""
         self._files = OpenFiles(path)
         self._writer = writer
@@ -51,9 +61,10 @@ class Store:
         try:
             connection, reader = await anyio.to_thread.run_sync(_acquire, held, path, holder, root, workflow)
             (store_id,) = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+            loaded = await anyio.to_thread.run_sync(load, reader)
             writer = Writer(connection, path)
             held.callback(writer.close)
-            yield cls(path, store_id, writer, reader)
+            yield cls(path, store_id, loaded, writer, reader)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(held.close)
@@ -70,12 +81,19 @@ class Store:
         """The error to end with after `is_lost`; what the store held is saved first."""
         return await self.read(partial(self._files.explain, self.loss))
 
+    def apply(self, event: AnyEvent) -> Change:
+        """Make the event part of the schedule; `write` has to follow, in the same order."""
+        return apply(self.schedule, event)
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Commit these changes together; return when they are on disk."""
+        if changes:
+            with self._ruin_noticed():
+                await self._writer.append(tuple(changes))
+
     async def append(self, *events: AnyEvent) -> None:
-        """Commit these events, and what follows from them, together; return when they are on disk."""
-        if not events:
-            return
-        with self._ruin_noticed():
-            await self._writer.append(events)
+        """Apply these events and commit them together; return when they are on disk."""
+        await self.write([self.apply(event) for event in events])
 
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask the database something from `sortie.store.queries`, without stopping the event loop."""

@@ -110,31 +110,6 @@ def has_ended(db: Connection, run_id: str) -> bool:
     return not db.execute("SELECT 1 FROM claims WHERE run_id = ? AND ending IS NULL", (run_id,)).fetchone()
 
 
-def workspace_made(db: Connection, key: str) -> ev.WorkspaceMade | None:
-    """What was last recorded of a workspace; None where there is none of that name, or it was removed."""
-    row = db.execute(
-        """SELECT seq, data, at, kind, issue_id, run_id FROM events
-           WHERE issue_id = (SELECT issue_id FROM workspaces WHERE key = ?1)
-             AND kind = 'workspace' AND json_valid(data) AND json_extract(data, '$.key') = ?1
-           ORDER BY seq DESC LIMIT 1""",
-        (key,),
-    ).fetchone()
-    made = _event(*row) if row else None
-    return made if isinstance(made, ev.WorkspaceMade) else None
-
-
-def was_used(db: Connection, made: ev.WorkspaceMade) -> bool:
-    """Whether an agent had a turn in this workspace: then its creation had come to an end."""
-    row = db.execute(
-        """SELECT 1 FROM events AS made JOIN events AS turn ON turn.run_id = made.run_id AND turn.kind = 'turn'
-           WHERE made.issue_id = ? AND made.kind = 'workspace' AND json_valid(made.data)
-             AND json_extract(made.data, '$.key') = ?
-             AND coalesce(json_extract(made.data, '$.inode'), 0) = ? LIMIT 1""",
-        (made.issue_id, made.key, made.inode),
-    ).fetchone()
-    return row is not None
-
-
 def events(
     db: Connection,
     *,

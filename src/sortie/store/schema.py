@@ -1,6 +1,6 @@
 """The tables, as numbered steps that are never edited once released: a change is a further step at the end.
 
-`events` is the truth and only grows; every other table is a projection of it that answers one question fast.
+`events` is the truth and only grows; every other table is the state that follows from it, for who starts or asks.
 """
 
 from __future__ import annotations
@@ -207,4 +207,30 @@ SELECT status, count(*), sum(turns), total((julianday(completed_at) - julianday(
 FROM run_history GROUP BY status;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON, _LOOKING_UP)
+_HOSTS = """
+ALTER TABLE claims ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE claims ADD COLUMN provider TEXT NOT NULL DEFAULT '';
+ALTER TABLE claims ADD COLUMN inode INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE claims ADD COLUMN seen INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workspaces ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE workspaces ADD COLUMN inode INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workspaces ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+
+-- What had to be looked up in the log before.
+UPDATE workspaces SET inode = coalesce(
+    (SELECT json_extract(data, '$.inode') FROM events
+     WHERE events.issue_id = workspaces.issue_id AND kind = 'workspace' AND json_valid(data)
+       AND json_extract(data, '$.key') = workspaces.key
+     ORDER BY seq DESC LIMIT 1), 0);
+UPDATE workspaces SET used = EXISTS
+    (SELECT 1 FROM events AS made JOIN events AS turn ON turn.run_id = made.run_id AND turn.kind = 'turn'
+     WHERE made.issue_id = workspaces.issue_id AND made.kind = 'workspace' AND json_valid(made.data)
+       AND json_extract(made.data, '$.key') = workspaces.key
+       AND coalesce(json_extract(made.data, '$.inode'), 0) = workspaces.inode);
+UPDATE claims SET inode = coalesce(
+    (SELECT json_extract(data, '$.inode') FROM events
+     WHERE events.run_id = claims.run_id AND kind = 'workspace' AND json_valid(data)
+     ORDER BY seq DESC LIMIT 1), 0);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON, _LOOKING_UP, _HOSTS)

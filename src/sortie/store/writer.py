@@ -13,17 +13,16 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from ..core.events import AnyEvent
 from ..errors import StoreError
-from .projection import record
 from .sqlite_errors import explain
+from .tables import Change, write
 
 # Bounds how long the first of a batch waits for the last.
 _MOST_JOBS = 1000
 
 
 class _Job(NamedTuple):
-    events: tuple[AnyEvent, ...]
+    changes: tuple[Change, ...]
     answer: asyncio.Future[None]
 
 
@@ -39,12 +38,12 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="sortie-store-writer", daemon=True)
         self._thread.start()
 
-    async def append(self, events: tuple[AnyEvent, ...]) -> None:
-        """Return when all of the events are on disk, raise when none is. Cancelling does not take them back."""
+    async def append(self, changes: tuple[Change, ...]) -> None:
+        """Return when all of the changes are on disk, raise when none is. Cancelling does not take them back."""
         if self._closed:
             raise StoreError(f"{self._path} is closed.")
         answer = self._loop.create_future()
-        self._jobs.put(_Job(events, answer))
+        self._jobs.put(_Job(changes, answer))
         await answer
 
     def close(self) -> None:
@@ -81,7 +80,7 @@ class Writer:
         """Write the batch in one transaction and tell for each job why it is not in it."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            failures = [self._attempt(job.events) for job in batch]
+            failures = [self._attempt(job.changes) for job in batch]
             self._connection.execute("COMMIT")
         except Exception as error:
             if self._connection.in_transaction:  # after some failures SQLite has ended it already
@@ -89,11 +88,10 @@ class Writer:
             return [self._explained(error) for _ in batch]
         return failures
 
-    def _attempt(self, events: tuple[AnyEvent, ...]) -> Exception | None:
+    def _attempt(self, changes: tuple[Change, ...]) -> Exception | None:
         self._connection.execute("SAVEPOINT job")
         try:
-            for event in events:
-                record(self._connection, event)
+            write(self._connection, changes)
         except Exception as error:
             if not self._connection.in_transaction:
                 raise  # a full disk makes SQLite give up the whole transaction, not just this job

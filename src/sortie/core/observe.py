@@ -1,0 +1,108 @@
+"""What a look at the source changes: a pure function of the schedule and the look. The answer is events.
+
+Unchanged issues cost nothing where the source can tell what changed, else a comparison; they leave no trace, so the
+log grows with what happens, not with time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import events as ev
+from .fingerprint import fingerprint
+from .model import Blocker, Issue
+from .policy import Policy
+from .schedule import Schedule
+
+LONGEST_TITLE = 200
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """What the source shows now. `issues` are the active ones, `states` those of others that we hold something of.
+
+    `changed` names every issue that may differ from the look before, also by being gone; None: nobody knows.
+    `problems` has a sentence for each record that cannot be used, `counts` how many issues are in each state.
+    """
+
+    issues: Mapping[str, Issue]
+    states: Mapping[str, str] = {}
+    changed: frozenset[str] | None = None
+    problems: tuple[str, ...] = ()
+    counts: Mapping[str, int] = {}
+
+
+def held_elsewhere(schedule: Schedule, active: Collection[str]) -> set[str]:
+    """Issues we hold something of that are not among the active ones any more: where did they go?"""
+    held = {*schedule.running, *schedule.waiting, *schedule.parked}
+    return {issue_id for issue_id in held if issue_id in schedule.issues and issue_id not in active}
+
+
+def observe(schedule: Schedule, look: Look, now: float, touched: Collection[str] = ()) -> list[ev.AnyEvent]:
+    """`touched` are the issues whose runs ended while the source was asked: what it said of them may be older than
+    what we know, so they are left to the next look."""
+    found: list[ev.AnyEvent] = []
+    for issue_id in _worth_a_look(schedule, look):
+        if issue_id not in touched and (event := _about(schedule, look, issue_id, now)):
+            found.append(event)
+    return found
+
+
+def _worth_a_look(schedule: Schedule, look: Look) -> Iterable[str]:
+    """In the order of the source, then of what we remember."""
+    if look.changed is None:
+        return dict.fromkeys((*look.issues, *schedule.issues))
+    # What was parked since the last look has to be known with its comments, whether it changed or not.
+    unknown = {
+        issue_id
+        for issue_id in schedule.parked
+        if issue_id in look.issues and issue_id in schedule.issues and not schedule.issues[issue_id].fingerprint
+    }
+    return sorted(look.changed | unknown | look.states.keys())
+
+
+def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyEvent | None:
+    known = schedule.issues.get(issue_id)
+    if issue := look.issues.get(issue_id):
+        view = view_of(issue, schedule.policy, parked=issue_id in schedule.parked)
+        return None if view == known else ev.IssueSeen(at=now, issue_id=issue_id, view=view)
+    if known is None:
+        return None
+    state = look.states.get(issue_id)
+    if state is None:
+        return ev.IssueLeft(at=now, issue_id=issue_id, identifier=known.identifier)
+    return (
+        None if state == known.state else ev.IssueSeen(at=now, issue_id=issue_id, view=replace(known, state=state))
+    )
+
+
+def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
+    choice = issue.agent
+    agent = choice.kind if choice else ""
+    return ev.View(
+        id=issue.id,
+        identifier=issue.identifier,
+        title=issue.title[:LONGEST_TITLE],
+        state=issue.state,
+        priority=issue.priority,
+        created_at=issue.created_at,
+        blocked_by=tuple(
+            blocker_name(blocker, policy) for blocker in issue.blocked_by if not policy.satisfies(blocker.state)
+        )
+        if issue.blocked_by
+        else (),
+        fingerprint=fingerprint(issue) if parked and issue.comments is not None else "",
+        agent=agent,
+        provider=f"{agent or policy.provider}/{choice.credential}" if choice and choice.credential else "",
+        limits=choice.limits if choice else None,
+    )
+
+
+def blocker_name(blocker: Blocker, policy: Policy) -> str:
+    """Its identifier; where the source tells no state of it, that it has no such issue; where it failed, that."""
+    name = blocker.identifier or blocker.id
+    if not blocker.state:
+        return f"{name} (not in the tracker)"
+    return f"{name} ({blocker.state})" if policy.is_terminal(blocker.state) else name
