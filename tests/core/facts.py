@@ -6,7 +6,7 @@ from typing import Any
 
 from sortie.core import events as ev
 from sortie.core.policy import Policy
-from sortie.core.schedule import ParkedIssue, Running, Schedule, Waiting
+from sortie.core.schedule import Claim, ParkedIssue, Schedule, Waiting
 
 NOW = 1774914000.0  # 2026-03-30T23:40:00Z
 DAY = "2026-03-30"
@@ -22,9 +22,9 @@ def view(issue_id: str = "1", **more: Any) -> ev.View:
     return ev.View(id=issue_id, **fields)
 
 
-def running(issue_id: str = "1", **more: Any) -> Running:
+def running(issue_id: str = "1", **more: Any) -> Claim:
     fields: dict[str, Any] = {"run_id": f"r{issue_id}", "attempt": 1, "failures": 0, "claimed_at": NOW - 60, **more}
-    return Running(issue_id=issue_id, identifier=f"D-{issue_id}", **fields)
+    return Claim(issue_id=issue_id, identifier=f"D-{issue_id}", **fields)
 
 
 def waiting(issue_id: str = "1", **more: Any) -> Waiting:
@@ -37,7 +37,7 @@ def parked(issue_id: str = "1", **more: Any) -> ParkedIssue:
     return ParkedIssue(issue_id=issue_id, identifier=f"D-{issue_id}", park=ev.Park(**fields), since=NOW - 60)
 
 
-def schedule(*held: ev.View | Running | Waiting | ParkedIssue, rules: Policy = POLICY) -> Schedule:
+def schedule(*held: ev.View | Claim | Waiting | ParkedIssue, rules: Policy = POLICY) -> Schedule:
     """A schedule with these in it; the issue of a run, a retry or a parking is there as an active one."""
     made = Schedule(rules)
     for item in held:
@@ -46,7 +46,7 @@ def schedule(*held: ev.View | Running | Waiting | ParkedIssue, rules: Policy = P
             continue
         made.issues.setdefault(item.issue_id, view(item.issue_id))
         match item:
-            case Running():
+            case Claim():
                 made.running[item.issue_id] = item
             case Waiting():
                 made.waiting[item.issue_id] = item

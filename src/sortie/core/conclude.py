@@ -190,7 +190,8 @@ def conclude(
         # the turn that was charged and did not complete; none where the agent did not get that far
         refund_turns=max(turn - outcome.turns, 0) if result.refund_turns else 0,
     )
-    return [*_new_view(schedule, claim, state, now), *_pause(schedule, claim, outcome, result, now), settled]
+    known = _new_view(schedule, claim, outcome, state, now)
+    return [*known, *_pause(schedule, claim, outcome, result, now), settled]
 
 
 def will_park(schedule: Schedule, claim: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float) -> bool:
@@ -198,9 +199,15 @@ def will_park(schedule: Schedule, claim: Claim, outcome: Outcome, judged: Next, 
     return _settlement(schedule, claim, outcome, judged, used=used, now=now).park is not None
 
 
-def _new_view(schedule: Schedule, claim: Claim, state: str | None, now: float) -> list[ev.AnyEvent]:
+def _new_view(
+    schedule: Schedule, claim: Claim, outcome: Outcome, state: str | None, now: float
+) -> list[ev.AnyEvent]:
     view = schedule.issues.get(claim.issue_id)
-    if view is None or state is None or view.state == state:
+    if view is None:
+        return []
+    if outcome.stop == "gone":
+        return [ev.IssueLeft(at=now, issue_id=claim.issue_id, identifier=claim.identifier)]
+    if state is None or view.state == state:
         return []
     return [ev.IssueSeen(at=now, issue_id=claim.issue_id, view=replace(view, state=state))]
 

@@ -56,9 +56,9 @@ def decide(schedule: Schedule, tick: Tick, queue: ReadyQueue | None = None) -> l
     return [*stops, *dispatch.drops(), *dispatch.starts_and_skips()]
 
 
-def run_id_of(issue_id: str, attempt: int, now: float) -> str:
+def run_id_of(schedule: Schedule, issue_id: str, now: float) -> str:
     """Sorts by time; the same decision has the same name."""
-    digest = hashlib.sha256(f"{now!r}:{attempt}:{issue_id}".encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(f"{now!r}:{schedule.starts}:{issue_id}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"{int(now * 1000):011x}-{digest[:8]}"
 
 
@@ -117,6 +117,7 @@ class _Dispatch:
         }
         self.passed_over = {*schedule.running, *tick.unsure}
         self.held: dict[Group, tuple[str, str]] = {}
+        self.due_in_vain: set[str] = set()
         self.found: list[tuple[int, Order, ev.AnyEvent]] = []
 
     def drops(self) -> list[ev.AnyEvent]:
@@ -178,6 +179,8 @@ class _Dispatch:
                 schedule.policy.is_active(view.state) and not reason_against(schedule, view)
             ):
                 due.append((self._rank(issue_id), dispatch_order(view, waiting)))
+            else:
+                self.due_in_vain.add(issue_id)
         yield from sorted(due)
 
     def _rank(self, issue_id: str) -> int:
@@ -246,7 +249,7 @@ class _Dispatch:
         claimed = ev.Claimed(
             at=self.now,
             issue_id=view.id,
-            run_id=run_id_of(view.id, attempt, self.now),
+            run_id=run_id_of(self.schedule, view.id, self.now),
             identifier=view.identifier,
             attempt=attempt,
             failures=failures,
@@ -289,7 +292,7 @@ class _Dispatch:
         """Say of each issue that stays why, where that is not on record: of those that changed, and of whole groups
         whose reason changed."""
         told = {event.issue_id for _, _, event in self.found} | self.passed_over
-        unexplained = set(self.queue.fresh)
+        unexplained = self.queue.fresh | self.due_in_vain
         for group, places in self.queue.groups.items():
             if self.held.get(group) != self.queue.held.get(group):
                 unexplained.update(place[-1] for place in places)

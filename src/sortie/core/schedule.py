@@ -130,8 +130,8 @@ class Touched(NamedTuple):
 @dataclass
 class Schedule:
     """`proofs` is when each agent last completed a turn, `faults` when a run of an issue last met a fault of its
-    agent, `trials` the runs that began in spite of a known fault, to see whether it is gone. All of it lives in
-    memory only: not knowing it costs one more try.
+    agent, `trials` the runs that began in spite of a known fault, to see whether it is gone, `starts` the number of
+    claims. All of it lives in memory only: not knowing it costs one more try.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -148,6 +148,7 @@ class Schedule:
     proofs: dict[str, float] = field(default_factory=dict, compare=False)
     faults: dict[str, float] = field(default_factory=dict, compare=False)
     trials: set[str] = field(default_factory=set, compare=False)
+    starts: int = field(default=0, compare=False)
 
     def spent_on(self, issue_id: str) -> Spent:
         return self.spent.get(issue_id, Spent())
@@ -267,6 +268,7 @@ class Schedule:
             provider=event.provider,
             host=event.host,
         )
+        self.starts += 1
         if self.fault_of(claim.paid_by):
             self.trials.add(event.run_id)
         touched = [Touched("claims", issue_id)]

@@ -177,7 +177,8 @@ def _run_ended(db: Connection, event: ev.RunEnded, claim: Claim) -> None:
                status, error, turns, soft_stop, reason, session_id,
                input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd)
            VALUES (?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'),
-               strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+               strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (run_id) DO NOTHING""",
         (
             *(claim.run_id, claim.issue_id, claim.identifier, claim.attempt, claim.agent, claim.workspace),
             *(claim.claimed_at, event.at, event.status, event.error or None, event.turns, event.soft_stop),
