@@ -95,6 +95,14 @@ class Usage(Struct, frozen=True):
             self.cost_usd + other.cost_usd,
         )
 
+    def minus(self, other: Usage) -> Usage:
+        return Usage(
+            self.input - other.input,
+            self.output - other.output,
+            self.cache_read - other.cache_read,
+            self.cost_usd - other.cost_usd,
+        )
+
 
 class TokenRates(Struct, frozen=True, kw_only=True):
     """US dollars per million tokens."""

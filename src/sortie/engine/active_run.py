@@ -1,43 +1,40 @@
-"""One claimed issue, from the claim to the settlement: the only task that writes about this run."""
+"""One claimed issue, from the claim to the settlement: the only task that writes about this run.
+
+It starts the run on its host, follows what it tells, answers its questions, and concludes it when it has ended.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from functools import partial
-from sqlite3 import Connection
 from typing import Any, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.budget import turn_refused
-from ..core.conclude import Outcome, stopped
-from ..core.events import AnyEvent, Level
-from ..core.liveness import Pulse
+from ..core.conclude import Outcome, stopped, with_our_stop
+from ..core.liveness import Liveness
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
-from ..core.schedule import Running
-from ..errors import TrackerError
-from ..hosts.run_order import Execution, RunOrder
-from ..runs.run_log import RunLog, archive_directory, broker_socket_path, log_path, tool_log_path
-from ..runs.tool_log import ToolCall, ToolLog
-from ..sources import comments
-from ..store.queries import last_session, was_used, workspace_made
+from ..core.schedule import Claim
+from ..errors import SortieError, TrackerError
+from ..hosts.host import RunLost
+from ..runs import messages as msg
+from ..runs.run_log import RunLog, log_path
+from ..runs.spec import Conversation
+from ..runs.tool_log import ToolCall
+from ..sources.source import RunFacts, Source
+from ..store.queries import last_session
 from ..tools import envelope
-from ..tools.definitions import TRACKER_API
-from ..tools.local import tracker_settings
-from ..tools.tracker_api import Reach, handle
-from ..trackers.tracker import Tracker
-from ..workflow.config import Config
-from ..workspace.keys import workspace_key
-from .effects import TRACKER_DEADLINE, Effect, deliver, show_progress
+from .context import Context
+from .effects import TRACKER_DEADLINE, deliver, planned, show_progress
 from .ending import Ending
-from .services import Services
-from .tool_calls import Deeds
+from .tool_calls import ToolCalls
 
 log = logging.getLogger(__name__)
 E = TypeVar("E")
@@ -48,296 +45,334 @@ _CANCELLED = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.
 
 
 class ActiveRun:
-    """Implements `RunLink` for its host. `issue` is the last known version, our own transitions included."""
+    """`issue` is the last known version, our own transitions included. `usage` is what was used and charged."""
 
-    def __init__(self, services: Services, claim: Running, issue: Issue, session_id: str) -> None:
-        self._services = services
-        self._workflow = services.workflow
-        self._tracker = services.tracker
-        self._agent = services.agent
+    def __init__(self, context: Context, claim: Claim, issue: Issue | None = None) -> None:
+        self._context = context
+        self._host = context.hosts.of(claim.host)
+        self.source: Source = context.source
         self.claim = claim
-        self.issue = issue
-        self.session_id = session_id
-        self.usage = Usage()
+        view = context.schedule.issues.get(claim.issue_id)
+        self.issue = issue or Issue(
+            id=claim.issue_id,
+            identifier=claim.identifier,
+            title=view.title if view else "",
+            state=view.state if view else "",
+        )
         self.last_line = ""
         self.since = self.now()
-        self.pulse = Pulse(issue_id=claim.issue_id, run_id=claim.run_id, last_sign=self.since)
-        self._unbilled = Usage()
-        self._unpriced = Usage()
+        self.liveness = Liveness(issue_id=claim.issue_id, run_id=claim.run_id, last_heard=self.since)
+        self.usage = Usage()
+        self._charged = Usage()
+        self._stopped = anyio.Event()
+        self._waits: set[anyio.CancelScope] = set()
         self._in_turn = anyio.Event()
         self._works = anyio.Event()
         self._moving = anyio.Lock()
         self._announced = False
-        self._execution: Execution | None = None
-        self._outset = anyio.CancelScope()
-        brokered = self._workflow.config.tools.credentials == "broker"
-        self._tool_log = ToolLog(tool_log_path(self._workflow.config.db_path, claim.run_id), brokered=brokered)
+        self._spawned_first: bool | None = None
+        self._log = RunLog(log_path(context.ledger.store.path, claim.run_id))
         actor = IssueRef(claim.issue_id, claim.identifier)
-        schedule, redactor = services.ledger.schedule, services.redactor
-        self._deeds = Deeds(actor, claim.run_id, schedule, self._tracker, redactor, brokered=brokered)
-        self._overdid = False
-        self._log = RunLog(log_path(self._workflow.config.db_path, claim.run_id))
-
-    @property
-    def tracker(self) -> Tracker:
-        return self._tracker
+        self._tool_calls = ToolCalls(actor, claim.run_id, context.schedule, self.source, context.redactor)
 
     def now(self) -> float:
-        return self._services.clock.now()
+        return self._context.clock.now()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
 
     def stop(self) -> None:
-        """End the agent; the cause is on record already."""
-        self._outset.cancel()
-        if self._execution:
-            self._execution.stop()
+        """End the agent; the cause is on record already, and nobody is asked anything any more."""
+        self._stopped.set()
+        for wait in self._waits:
+            wait.cancel()
 
-    async def go(self) -> None:
+    async def go(self, *, charged: Usage | None = None) -> None:
+        """`charged` is on record where the run goes on that an earlier orchestrator started."""
+        attached = charged is not None
+        self.usage = self._charged = charged or Usage()
+        outcome = Outcome(status="cancelled", turns=0, session_id=self.claim.session_id)
         try:
-            outcome = await self._execute()
+            outcome = await (self._follow() if attached else self._start_and_follow())
+        except SortieError as error:
+            outcome = replace(outcome, status="failed", error=str(error), error_kind="run_failed")
         except Exception as error:  # the edge of a run: a defect here must not take the other runs along
             log.exception("run %s failed inside the orchestrator", self.claim.run_id)
-            outcome = Outcome(status="failed", turns=0, error=f"internal error: {error!r}", error_kind="internal")
-        self.pulse.turn_started = None
-        self._price_the_rest()
+            await self._host.cancel(self.claim.run_id)
+            outcome = replace(outcome, status="failed", error=f"internal error: {error!r}", error_kind="internal")
+        self.liveness.turn_started = None
         self.bill()
-        await self._count_tool_calls()
-        self._tool_log.remove()
         self._log.close()
         if self._log.problem:
-            self.note("warning", "the log of this run is incomplete", self._log.problem)
-        outcome = self._with_our_stop(outcome)
-        await Ending(self._services, self._workflow, self._tracker, self.claim, self.issue).finish(
-            outcome, self.usage
+            self._note("warning", "the log of this run is incomplete", self._log.problem)
+        claim = self._context.schedule.running[self.claim.issue_id]
+        ending = Ending(self._context, self.source, claim, self.issue)
+        await ending.finish(with_our_stop(outcome, claim), self.usage)
+        self._context.wake.set()
+
+    async def _start_and_follow(self) -> Outcome:
+        problem = await self._look_first()
+        if problem or self.is_stopped:
+            return problem or Outcome(status="cancelled", turns=0, session_id=self.claim.session_id)
+        key = self.source.workspace_key(self.issue)
+        record = self._context.schedule.workspaces.get(key)
+        facts = RunFacts(
+            store_id=self._context.store_id,
+            claim=self.claim,
+            workspace=record,
+            resume=await self._conversation() if record else Conversation(),
         )
-        self._services.wake.set()
+        spec = self.source.spec_for(self.issue, facts)
+        self._tool_calls.brokered = spec.tools is not None and spec.tools.credentials == "broker"
+        await self._host.start(self.claim.run_id, self._context.fence, spec, self.claim.host)
+        return await self._follow()
 
-    async def _execute(self) -> Outcome:
-        async with AsyncExitStack() as held:
-            return await self._execute_alone(held)
+    async def _look_first(self) -> Outcome | None:
+        """The outcome of a run that need not start, because its issue is gone or not active any more."""
+        issue = await self._refresh()
+        if issue is None:
+            error = "the issue is no longer in the tracker"
+            return Outcome(status="cancelled", turns=0, stop="gone", error=error)
+        if not self.claim.by_hand and not self.source.policy.is_active(issue.state):
+            error = f"the issue is in {issue.state} now, which is not active"
+            return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
+        return None
 
-    async def _execute_alone(self, held: AsyncExitStack) -> Outcome:
-        """`held` gets what keeps others out of the workspace."""
-        with self._outset:  # a stop waits neither for a slow tracker nor for the removal of what was there
-            if await self.refresh_issue() is None:
-                error = "the issue is no longer in the tracker"
-                return Outcome(status="cancelled", turns=0, stop="gone", error=error)
-            if not self._workflow.config.policy().is_active(self.issue.state):
-                error = f"the issue is in {self.issue.state} now, which is not active"
-                return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
-            key = workspace_key(self.issue.identifier)
-            await held.enter_async_context(self._services.occupancy.by_run(key))
-        if self._is_stopped():
-            return Outcome(status="cancelled", turns=0, session_id=self.session_id)
-        session_id, session_cost = await self._conversation()
-        made, used = await self._services.ledger.store.read(partial(_known_workspace, key=key))
-        order = RunOrder(
-            store_id=self._services.ledger.store.store_id,
-            run_id=self.claim.run_id,
-            attempt=self.claim.attempt,
-            issue=self.issue,
-            workflow=self._workflow,
-            agent=self._agent,
-            session_id=session_id,
-            session_cost=session_cost,
-            workspace=made,
-            workspace_used=used,
-            archive=archive_directory(self._workflow.config.db_path),
-            tool_log=self._tool_log.path,
-            broker_socket=broker_socket_path(self._workflow.config.db_path, self.claim.run_id),
-        )
-        self._tool_log.prepare()
-        self._execution = self._services.host.prepare(order, self)
-        if self._is_stopped():
-            self._execution.stop()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._announce_in_time)
-            outcome = await self._execution.execute()
-            tasks.cancel_scope.cancel()
-        if self._works.is_set() and not self._is_stopped():
-            await self._announce()
-        return outcome
-
-    def _is_stopped(self) -> bool:
-        return self._outset.cancel_called
-
-    async def _conversation(self) -> tuple[str, float]:
+    async def _conversation(self) -> Conversation:
         """The one to resume, and its cost: that of the issue's last run, if the same kind of agent led it."""
-        last = await self._services.ledger.store.read(partial(last_session, issue_id=self.issue.id))
-        if last is None or last.agent != self._workflow.config.agent.kind:
-            return "", 0.0
-        return self.session_id or last.session_id, last.cost_usd
+        store = self._context.ledger.store
+        last = await store.read(partial(last_session, issue_id=self.claim.issue_id))
+        if last is None or last.agent != self.claim.agent:
+            return Conversation()
+        return Conversation(session_id=self.claim.session_id or last.session_id, cost_usd=last.cost_usd)
+
+    # -- what the run tells -----------------------------------------------------------------------------------
+
+    async def _follow(self) -> Outcome:
+        ended: msg.Ended | RunLost | None = None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_when_stopped)
+            tasks.start_soon(self._announce_in_time)
+            try:
+                ended = await self._hear_all(tasks)
+            except RunLost as error:
+                ended = error
+            tasks.cancel_scope.cancel()
+        if isinstance(ended, RunLost):
+            reached = Outcome(status="cancelled", turns=self._turns_completed(), session_id=self._session_id())
+            return stopped(reached, "lost", str(ended))
+        assert ended is not None, "a host tells the end of every run"
+        self.usage = ended.usage
+        if self._works.is_set() and not self.is_stopped:
+            await self._announce()
+        return ended.outcome
+
+    async def _hear_all(self, tasks: TaskGroup) -> msg.Ended | None:
+        async for numbered in self._host.events(self.claim.run_id, self.claim.seen):
+            number, message = numbered.number, numbered.message
+            if isinstance(message, msg.Ended):
+                return message
+            if isinstance(message, msg.ToolAsked):
+                tasks.start_soon(self._call_tool, number, message)
+            elif answer := await self._hear(number, message):
+                await self._host.answer(self.claim.run_id, number, answer)
+        return None
+
+    def _turns_completed(self) -> int:
+        claim = self._context.schedule.running[self.claim.issue_id]
+        return claim.turn if claim.turn_done else max(claim.turn - 1, 0)
+
+    def _session_id(self) -> str:
+        return self._context.schedule.running[self.claim.issue_id].session_id
+
+    async def _cancel_when_stopped(self) -> None:
+        await self._stopped.wait()
+        await self._host.cancel(self.claim.run_id)
+
+    async def _hear(self, number: int, message: msg.AnyMessage) -> msg.AnyAnswer | None:
+        """The answer, where the message is a question."""
+        match message:
+            case msg.Line(source=source, text=text):
+                self.liveness.last_heard = self.now()
+                self.last_line = self._context.redactor.text(text)
+                self._write_log(source, self.last_line)
+            case msg.Heard():
+                self.liveness.last_heard = self.now()
+            case msg.UsageTotal(total=total):
+                self.liveness.last_heard = self.now()
+                self.usage = total
+            case msg.AtWork():
+                self._at_work()
+            case msg.Remark(level=level, message=text, detail=detail):
+                self._note(level, text, detail)
+            case msg.ToolUsed(line=line):
+                if call := ToolCall.recorded(line, brokered=self._tool_calls.brokered):
+                    self._tell(await self._tool_calls.events(call, self.now(), in_haste=self.is_stopped))
+            case msg.ConversationNamed(session_id=session_id):
+                self._post(ev.SessionStarted, session_id=session_id, number=number)
+            case msg.WorkspaceReady():
+                self._enter(message, number)
+            case msg.ProcessSpawned():
+                return await self._spawned(message, number)
+            case msg.TurnAsked(turn=turn):
+                return await self._begin_turn(turn, number)
+            case msg.TurnCompleted():
+                return await self._end_turn(message, number)
+        return None
+
+    def _enter(self, message: msg.WorkspaceReady, number: int) -> None:
+        # Not waited for: a directory that is not on record yet when we die is put into the archive by the next run,
+        # and nothing works in it before its process is on record, which comes after this.
+        self._post(
+            ev.WorkspaceMade,
+            identifier=self.claim.identifier,
+            key=message.key,
+            path=message.path,
+            inode=message.inode,
+            number=number,
+        )
+
+    async def _spawned(self, message: msg.ProcessSpawned, number: int) -> msg.AnyAnswer:
+        if self._spawned_first is None:
+            self._spawned_first = self.liveness.turn_started is None
+        self._post(
+            ev.ProcessStarted,
+            pid=message.pid,
+            start_ticks=message.start_ticks,
+            boot_id=message.boot_id,
+            number=number,
+        )
+        await self._context.ledger.flushed()
+        return msg.Recorded()
+
+    async def _begin_turn(self, turn: int, number: int) -> msg.AnyAnswer:
+        self.bill()
+        now, context = self.now(), self._context
+        schedule, day = context.schedule, context.clock.day(now)
+        view = schedule.issues.get(self.claim.issue_id)
+        limits = (view.limits if view else None) or schedule.policy.per_issue
+        if refused := turn_refused(schedule.spent_on(self.claim.issue_id), limits):
+            return msg.Stop(cause="budget", detail=f"the budget of this issue is used up: {refused}")
+        if refused := turn_refused(schedule.spent_today(day), schedule.policy.per_day):
+            return msg.Stop(cause="budget", detail=f"the budget of the day is used up: {refused}")
+        if schedule.running[self.claim.issue_id].turn < turn:  # one that is asked for again is charged once
+            self._post(ev.TurnStarted, turn=turn, day=day, number=number)
+        if self._spawned_first:
+            # Where each turn is a process, that one gets its first byte when it is on record, and this with it.
+            await context.ledger.flushed()
+        self.liveness.turn_started = self.liveness.last_heard = now
+        self._in_turn.set()
+        return msg.Proceed()
+
+    async def _end_turn(self, message: msg.TurnCompleted, number: int) -> msg.AnyAnswer:
+        self.liveness.turn_started = None
+        if self._spawned_first is None:
+            self._spawned_first = True  # it has no process that would be waited for
+        self._at_work()
+        self.bill()
+        # Not waited for: a turn whose end is not on record when we die is one that was cut short, and is resumed.
+        self._post(ev.TurnEnded, turn=message.turn, number=number)
+        if message.signal:
+            return msg.Stop()
+        issue = await self._refresh()
+        if issue is None:
+            return msg.Stop(cause="gone", detail="the issue left the tracker")
+        return msg.Proceed(issue=issue) if self.source.policy.is_active(issue.state) else msg.Stop()
+
+    async def _refresh(self) -> Issue | None:
+        """The issue as the source shows it now, or as last known where it does not answer; None where it is gone."""
+        if self.is_stopped:
+            return self.issue
+        with anyio.move_on_after(TRACKER_DEADLINE) as wait:
+            self._waits.add(wait)
+            try:
+                self.issue = await self.source.fetch(self.claim.issue_id)
+            except TrackerError as error:
+                if error.kind == TrackerError.NOT_FOUND:
+                    return None
+                self._note("warning", "the tracker could not be asked; the last known state counts", str(error))
+            finally:
+                self._waits.discard(wait)
+        if wait.cancelled_caught and not self.is_stopped:
+            self._note("warning", "the tracker did not answer in time; the last known state counts")
+        return self.issue
+
+    # -- the agent works --------------------------------------------------------------------------------------
+
+    def _at_work(self) -> None:
+        """It used tokens or a tool, or completed a turn: neither its program nor its provider refuses it."""
+        self._works.set()
+        schedule, provider = self._context.schedule, self.claim.paid_by
+        if schedule.fault_of(provider) and self.claim.run_id in schedule.trials:
+            self._post(ev.ProviderResumed, provider=provider, why="a run of it works")
 
     async def _announce_in_time(self) -> None:
-        """Tell the tracker once the agent works: one that cannot run at all moves no issue."""
+        """Tell the source once the agent works: one that cannot run at all moves no issue."""
         await self._in_turn.wait()
-        with anyio.move_on_after(math.inf if self._agent.needs_login else ANNOUNCED_WITHIN):
+        needs_login = self.source.needs_login(self.claim.agent)
+        with anyio.move_on_after(math.inf if needs_login else ANNOUNCED_WITHIN):
             await self._works.wait()
-        self.at_work()
+        self._at_work()
         await self._announce()
 
     async def _announce(self) -> None:
-        """Tell the tracker that work goes on; its failure delays nothing. Cancelled, it has written nothing yet."""
-        config = self._workflow.config
-        target = config.tracker.in_progress_state
+        """Tell the source that work goes on; its failure delays nothing. Cancelled, it has written nothing yet."""
         async with self._moving:  # what the agent itself does to its issue comes before or after, not in between
             if self._announced:
                 return
-            if await show_progress(self.issue, target, self._tracker, partial(self.note, "warning")):
-                self.issue = replace(self.issue, state=target)
+            self.issue = await show_progress(self.issue, self.source, partial(self._note, "warning"))
             self._announced = True
-        if config.tracker.comments.on_dispatch:
+        writes = self.source.writes_at_start(self.issue, self.claim)
+        if writes:
             with anyio.CancelScope(shield=True):
-                await self._comment_on_dispatch(config)
+                effects = [planned(self.claim, write, self.now()) for write in writes]
+                await self._context.ledger.record(*effects)
+                for effect in effects:
+                    self._context.ledger.post((await deliver(effect, self.source, self.now)).done)
 
-    async def _comment_on_dispatch(self, config: Config) -> None:
-        text = comments.on_dispatch(config.agent.kind, self.claim.attempt)
-        planned = self._event(
-            ev.EffectPlanned, effect_id=f"{self.claim.run_id}.dispatch", verb="comment", argument=text
-        )
-        await self.record(planned)
-        await deliver(Effect.of(planned), self._tracker, self._services.ledger, self.now)
+    async def _call_tool(self, number: int, asked: msg.ToolAsked) -> None:
+        refused = self._tool_calls.refusal(asked.arguments)
+        if refused and self._tool_calls.refused_once():
+            self._note("warning", "the agent calls its tools too often; such calls are refused from here on")
+        answer = refused or await self._call(asked)
+        await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
 
-    def _with_our_stop(self, outcome: Outcome) -> Outcome:
-        """What we decided about the run outweighs what its processes said on the way out.
-
-        Only where the agent was done before our signal reached it does its word stand, unless the issue is gone.
-        """
-        claim = self._services.ledger.schedule.running[self.claim.issue_id]
-        spared = ("shutdown", "stalled", "timed_out", "operator") if outcome.soft_stop else ("shutdown",)
-        if not claim.stop or (outcome.status == "succeeded" and claim.stop in spared):
-            return outcome
-        return stopped(outcome, claim.stop, claim.stop_detail)
-
-    # -- RunLink ----------------------------------------------------------------------------------------------
-
-    async def record(self, *events: AnyEvent) -> None:
-        await self._services.ledger.record(*events)
-
-    def post(self, *events: AnyEvent) -> None:
-        self._services.ledger.post(*events)
-
-    async def begin_turn(self, turn: int) -> str:
-        self.bill()
-        day = self._services.clock.day(self.now())
-        policy, schedule = self._services.ledger.schedule.policy, self._services.ledger.schedule
-        if refused := turn_refused(schedule.spent_on(self.claim.issue_id), policy.per_issue):
-            return f"the budget of this issue is used up: {refused}"
-        if refused := turn_refused(schedule.spent_today(day), policy.per_day):
-            return f"the budget of the day is used up: {refused}"
-        await self.record(self._event(ev.TurnStarted, turn=turn, day=day))
-        self.pulse.turn_started = self.pulse.last_sign = self.now()
-        self._in_turn.set()
-        return ""
-
-    async def end_turn(self, turn: int) -> None:
-        self.pulse.turn_started = None
-        self.at_work()
-        self.bill()
-        await self._count_tool_calls()
-        await self.record(self._event(ev.TurnEnded, turn=turn))
-
-    async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
-        if tool != TRACKER_API.name:
-            return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} needs no broker.")
-        if refused := self._deeds.refusal(arguments):
-            if not self._overdid:
-                self._overdid = True
-                self.note("warning", "the agent calls its tools too often; such calls are refused from here on")
-            return refused
-        config, started = self._workflow.config, self.now()
-        reach = Reach(config.tools.transitions, self.claim.issue_id)
-        answer = _CANCELLED
+    async def _call(self, asked: msg.ToolAsked) -> dict[str, Any]:
+        answer, started = _CANCELLED, self.now()
         try:
             async with self._moving:
-                answer = await handle(arguments, self._tracker, tracker_settings(config), reach)
+                answer = await self.source.call_tool(self.claim.issue_id, asked.tool, asked.arguments)
         finally:
             # A call that is cancelled may have had its effect.
-            call = ToolCall.made(tool, arguments, answer, max(self.now() - started, 0.0) * 1000)
-            self._tell(await self._deeds.events(call, self.now(), witnessed=True, in_haste=answer is _CANCELLED))
+            ms = max(self.now() - started, 0.0) * 1000
+            call = ToolCall.made(asked.tool, asked.arguments, answer, ms)
+            in_haste = answer is _CANCELLED
+            self._tell(await self._tool_calls.events(call, self.now(), witnessed=True, in_haste=in_haste))
         return answer
 
-    async def _count_tool_calls(self) -> None:
-        for call in self._tool_log.news():
-            self._tell(await self._deeds.events(call, self.now(), in_haste=self._is_stopped()))
-
     def _tell(self, events: list[ev.ToolCalled | ev.ActedOn]) -> None:
-        self.post(*events)
+        self._context.ledger.post(*events)
         for event in events:
             if isinstance(event, ev.ToolCalled):
-                self._log_line("tool", narrate(event).text.removeprefix("tool "))
+                self._write_log("tool", narrate(event).text.removeprefix("tool "))
 
-    async def refresh_issue(self) -> Issue | None:
-        try:
-            with anyio.fail_after(TRACKER_DEADLINE):
-                self.issue = await self._tracker.fetch_issue(self.issue.id)
-        except TrackerError as error:
-            if error.kind == TrackerError.NOT_FOUND:
-                return None
-            self.note("warning", "the tracker could not be asked; the last known state counts", str(error))
-        except TimeoutError:
-            self.note("warning", "the tracker did not answer in time; the last known state counts")
-        return self.issue
-
-    def note(self, level: Level, message: str, detail: str = "") -> None:
-        redact = self._services.redactor.text
-        self.post(self._event(ev.Noted, level=level, message=redact(message), detail=redact(detail)))
-
-    def sign(self, source: str, text: str) -> None:
-        self.pulse.last_sign = self.now()
-        self.last_line = self._services.redactor.text(text)
-        self._log_line(source, self.last_line)
-
-    def _log_line(self, source: str, text: str) -> None:
-        self._log.write(self._services.clock.on_calendar(self.now()), source, text)
-
-    def alive(self) -> None:
-        self.pulse.last_sign = self.now()
-
-    def at_work(self) -> None:
-        """It used tokens or a tool, or completed a turn: neither its program nor its provider refuses it."""
-        self._works.set()
-        schedule = self._services.ledger.schedule
-        if schedule.fault_of(self.claim.agent) and self.claim.run_id in schedule.trials:
-            self.post(self._event(ev.ProviderResumed, provider=self.claim.agent, why="a run of it works"))
-
-    def used(self, usage: Usage, *, cost_follows: bool = False) -> None:
-        self.pulse.last_sign = self.now()
-        if usage.total:
-            self.at_work()
-        if cost_follows:
-            self._unpriced = self._unpriced.plus(usage)
-        elif usage.cost_usd:
-            self._unpriced = Usage()
-        else:
-            usage = replace(usage, cost_usd=self._by_rates(usage))
-        self._unbilled = self._unbilled.plus(usage)
-
-    @property
-    def usage_so_far(self) -> Usage:
-        return self.usage.plus(self._unbilled)
+    # -- small things -----------------------------------------------------------------------------------------
 
     def bill(self) -> None:
         """Charge what has been used since the last bill. Called before every decision that looks at a budget."""
-        if self._unbilled == Usage():
+        if self.usage == self._charged:
             return
-        usage, self._unbilled = self._unbilled, Usage()
-        self.usage = self.usage.plus(usage)
-        self.post(self._event(ev.Charged, usage=usage, day=self._services.clock.day(self.now())))
+        used, self._charged = self.usage.minus(self._charged), self.usage
+        self._post(ev.Charged, usage=used, day=self._context.clock.day(self.now()))
 
-    def _price_the_rest(self) -> None:
-        """The agent never told what these tokens cost: the workflow's rates have to do."""
-        rest, self._unpriced = self._unpriced, Usage()
-        self._unbilled = self._unbilled.plus(Usage(cost_usd=self._by_rates(rest)))
+    def _write_log(self, source: str, text: str) -> None:
+        self._log.write(self._context.clock.on_calendar(self.now()), source, text)
 
-    def _by_rates(self, usage: Usage) -> float:
-        rates = self._workflow.config.token_rates.get(self._workflow.config.agent.kind)
-        return rates.cost(usage) if rates else 0.0
+    def _note(self, level: ev.Level, message: str, detail: str = "") -> None:
+        self._context.note(level, message, detail, issue_id=self.claim.issue_id, run_id=self.claim.run_id)
 
-    def _event(self, kind: Callable[..., E], **fields: Any) -> E:
-        return kind(at=self.now(), issue_id=self.claim.issue_id, run_id=self.claim.run_id, **fields)
-
-
-def _known_workspace(db: Connection, key: str) -> tuple[ev.WorkspaceMade | None, bool]:
-    """What is on record of a workspace, and whether an agent had a turn in it; in one question."""
-    made = workspace_made(db, key)
-    return made, made is not None and was_used(db, made)
+    def _post(self, kind: Callable[..., ev.AnyEvent], **fields: Any) -> None:
+        self._context.ledger.post(
+            kind(at=self.now(), issue_id=self.claim.issue_id, run_id=self.claim.run_id, **fields)
+        )

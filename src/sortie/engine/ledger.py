@@ -1,4 +1,4 @@
-"""The one way to change state: events enter the schedule and the log together, in one order.
+"""The one way to change state: events enter the schedule, the queue of ready issues and the log, in one order.
 
 An event is folded into the schedule when it is posted and written right after; whoever needs it to survive a
 crash before acting waits for `record`. While the disk refuses, writing is tried again and everyone waits: agents go
@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
-from ..core.events import AnyEvent, sound
+from ..core.events import AnyEvent, encodable
+from ..core.ready_queue import ReadyQueue
 from ..core.schedule import Schedule
 from ..errors import StoreError
 from ..store import Store
+from ..store.tables import Change
 
 RETRY_EVERY = 1.0
 
@@ -32,15 +34,14 @@ class Ledger:
     def __init__(
         self,
         store: Store,
-        schedule: Schedule,
         listeners: Sequence[Listener] = (),
         on_trouble: Callable[[str], None] = lambda _: None,
         on_calendar: Callable[[float], float] = lambda moment: moment,
     ) -> None:
         self.store = store
-        self.schedule = schedule
+        self.queue = ReadyQueue.of(store.schedule)
         self._listeners = list(listeners)
-        self._pending: list[AnyEvent] = []
+        self._pending: list[Change] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._writing = False
         self._more = asyncio.Event()
@@ -49,19 +50,25 @@ class Ledger:
         self.trouble = ""
         self.gave_up = False
 
+    @property
+    def schedule(self) -> Schedule:
+        return self.store.schedule
+
     def listen(self, listener: Listener) -> None:
         """Tell it every event from now on, in the order of the log. It must not block and not raise."""
         self._listeners.append(listener)
 
     def post(self, *events: AnyEvent) -> None:
-        sane = [self._dated(sound(event)) for event in events]
-        for event in sane:
-            self.schedule.apply(event)
-        self._pending.extend(sane)
+        for event in events:
+            self._post(self._dated(encodable(event)))
+
+    def _post(self, event: AnyEvent) -> None:
+        change = self.store.apply(event)
+        self.queue.touch(self.schedule, event, [touched for touched, _ in change.rows])
+        self._pending.append(change)
         self._more.set()
-        for event in sane:
-            for listener in self._listeners:
-                listener(event)
+        for listener in self._listeners:
+            listener(event)
 
     def _dated(self, event: AnyEvent) -> AnyEvent:
         at = self._on_calendar(event.at)
@@ -86,21 +93,21 @@ class Ledger:
         while True:
             await self._more.wait()
             self._more.clear()
-            events, self._pending = self._pending, []
+            changes, self._pending = self._pending, []
             waiters, self._waiters = self._waiters, []
-            if events:
+            if changes:
                 self._writing = True
-                await self._write(events)
+                await self._write(changes)
                 self._writing = False
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    async def _write(self, events: list[AnyEvent]) -> None:
+    async def _write(self, changes: list[Change]) -> None:
         failed = False
         while True:
             try:
-                await self.store.append(*events)
+                await self.store.write(changes)
             except StoreError as error:
                 failed = True
                 self.trouble = str(error)

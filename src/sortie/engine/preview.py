@@ -1,45 +1,49 @@
-"""What a start would do now, without doing it: the same look at the tracker, the same decision, no trace."""
+"""What a start would do now, without doing it: the same look at the source, the same decision, no trace."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from ..core.actions import Action
-from ..core.budget import day_of
+from msgspec import Struct
+
+from ..core import events as ev
 from ..core.decide import Tick, decide
+from ..core.observe import observe
 from ..core.schedule import Schedule
-from ..sources.remarks import Remark
+from ..sources.issues import IssueSource
+from ..sources.source import Warning
 from ..store.connect import connect_readonly
-from ..store.load import load as load_rows
-from . import adapters
+from ..store.load import load
 from .clock import Clock
-from .gather import look
-from .memory import world_of
 from .readiness import missing_agent
-from .reload import load_workflow
 
 
-async def preview(
-    path: Path, *, environ: Mapping[str, str], env_file: Path | None = None
-) -> tuple[list[Action], list[Remark], tuple[str, ...]]:
-    """One decision on the tracker's present state and, where a store exists, on what it remembers.
+class Preview(Struct, frozen=True, kw_only=True):
+    """The decision as the events that it would be recorded by; what keeps issues from being worked on by mistake; a
+    sentence for each record that cannot be used."""
 
-    Beside it, what keeps issues from being worked on, and a sentence for each record that cannot be used.
-    """
-    config = load_workflow(path, environ, env_file).config
+    decision: Sequence[ev.AnyEvent]
+    warnings: Sequence[Warning]
+    problems: Sequence[str]
+
+
+async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | None = None) -> Preview:
+    """One decision on the source's present state and, where a store exists, on what it remembers."""
+    source = IssueSource.open(path, environ, env_file)
     now = Clock().now()
-    schedule = Schedule(config.policy())
-    if config.db_path.exists():
-        with closing(connect_readonly(config.db_path)) as db:
-            schedule = world_of(load_rows(db, day_of(now)), config.policy())
-    tracker = adapters.build_tracker(config)
+    schedule = Schedule()
+    if source.config.db_path.exists():
+        with closing(connect_readonly(source.config.db_path)) as db:
+            schedule = load(db).schedule
+    schedule.policy = source.policy
     try:
-        found = await look(tracker, schedule, now, ())
+        look = await source.look(schedule)
     finally:
-        await tracker.aclose()
-    for event in (*found.events, *missing_agent(adapters.build_agent(config), config, environ, now)):
+        await source.aclose()
+    for event in (*observe(schedule, look, now), *missing_agent(source, now)):
         schedule.apply(event)
     schedule.skips.clear()  # every reason is wanted, not only those that changed
-    return decide(schedule, Tick(now=now, candidates_known=True)), found.remarks(), found.problems
+    decision = decide(schedule, Tick(now=now, candidates_known=True))
+    return Preview(decision=decision, warnings=source.warnings(look), problems=look.problems)

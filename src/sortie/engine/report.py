@@ -11,10 +11,10 @@ from ..core.events import View
 from ..core.model import Usage
 from ..core.schedule import ParkedIssue, Schedule, Waiting
 from .active_run import ActiveRun
-from .services import Services
+from .context import Context
 
 
-class RunGlance(Struct, frozen=True, kw_only=True):
+class RunReport(Struct, frozen=True, kw_only=True):
     issue_id: str
     identifier: str
     title: str
@@ -29,9 +29,9 @@ class RunGlance(Struct, frozen=True, kw_only=True):
     ending: bool
 
 
-class Glance(Struct, frozen=True, kw_only=True):
+class LiveReport(Struct, frozen=True, kw_only=True):
     now: float
-    running: tuple[RunGlance, ...]
+    running: tuple[RunReport, ...]
     waiting: tuple[Waiting, ...]
     parked: tuple[ParkedIssue, ...]
     ready: int
@@ -57,23 +57,23 @@ class Summary(Struct, frozen=True, kw_only=True):
         return not (self.parked or self.waiting or self.out_of_budget or self.held or self.blocked)
 
 
-def glance(services: Services, runs: Sequence[ActiveRun]) -> Glance:
-    schedule, now = services.ledger.schedule, services.clock.now()
+def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
+    schedule, now = context.schedule, context.clock.now()
     held = {*schedule.running, *schedule.waiting, *schedule.parked}
-    return Glance(
+    return LiveReport(
         now=now,
         running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
         waiting=tuple(sorted(schedule.waiting.values(), key=lambda item: item.retry.due_at)),
         parked=tuple(schedule.parked.values()),
         ready=sum(1 for issue_id in schedule.issues if issue_id not in held),
         slots=schedule.policy.max_concurrent,
-        today=schedule.spent_today(services.clock.day(now)),
+        today=schedule.spent_today(context.clock.day(now)),
     )
 
 
-def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunGlance:
+def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunReport:
     claim = schedule.running[run.claim.issue_id]
-    return RunGlance(
+    return RunReport(
         issue_id=claim.issue_id,
         identifier=claim.identifier,
         title=run.issue.title,
@@ -82,8 +82,8 @@ def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunGlance:
         turn=claim.turn,
         max_turns=schedule.policy.max_turns,
         seconds=now - run.since,
-        quiet_seconds=now - run.pulse.last_sign,
-        usage=run.usage_so_far,
+        quiet_seconds=now - run.liveness.last_heard,
+        usage=run.usage,
         last_line=run.last_line,
         ending=bool(claim.stop) or claim.ended,
     )

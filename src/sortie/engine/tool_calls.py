@@ -19,7 +19,7 @@ from ..runs.tool_log import CALLS_OF_ONE_RUN, ToolCall
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API, TRANSITION
 from ..tools.record import LONGEST_WORD
-from ..trackers.tracker import Tracker
+from ..sources.source import Source
 
 # Of one run. An agent that moves issues about all day must not drown what else happened to them.
 ACTS_ON_ONE_ISSUE = 100
@@ -40,7 +40,7 @@ _REFUSED = frozenset(
 )
 
 
-class Deeds:
+class ToolCalls:
     """Those of one run, whose issue is `actor`; `brokered` where it acts on issues through us alone.
 
     There the bounds are those of what it may do, so that whatever it did is told.
@@ -51,7 +51,7 @@ class Deeds:
         actor: IssueRef,
         run_id: str,
         schedule: Schedule,
-        tracker: Tracker,
+        source: Source,
         redactor: Redactor,
         *,
         brokered: bool = False,
@@ -59,10 +59,11 @@ class Deeds:
         self._actor = actor
         self._run_id = run_id
         self._world = schedule
-        self._tracker = tracker
+        self._source = source
         self._redact = redactor.text
         self._found = {actor.id: actor, actor.identifier: actor}
-        self._brokered = brokered
+        self.brokered = brokered
+        self._has_refused = False
         self._admitted = self._calls = self._questions = 0
         self._acts: Counter[str] = Counter()
 
@@ -82,6 +83,11 @@ class Deeds:
                 )
         self._admitted += 1
         return None
+
+    def refused_once(self) -> bool:
+        """Whether this is the first refusal: people are told once."""
+        first, self._has_refused = not self._has_refused, True
+        return first
 
     def _has_room_for(self, issue_id: str) -> bool:
         """Whether one more act on this issue is within the bounds; then it counts."""
@@ -109,7 +115,7 @@ class Deeds:
             and call.operation == TRANSITION
             and bool(call.target)
             and call.error not in _REFUSED
-            and (witnessed or not self._brokered)
+            and (witnessed or not self.brokered)
         )
         target = await self._moved(call.target, in_haste) if moves else self._known(call.target)
         target = target or IssueRef(call.target, "")
@@ -162,7 +168,7 @@ class Deeds:
     async def _ask(self, name: str) -> IssueRef | None:
         try:
             with anyio.fail_after(LOOKUP_DEADLINE):
-                issue = await self._tracker.fetch_issue(name)
+                issue = await self._source.fetch(name)
         except (TrackerError, TimeoutError):
             return None
         return IssueRef(issue.id, issue.identifier)

@@ -5,55 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from msgspec import Struct
-
-from ..core.model import Blocker
+from ..core.observe import Look, blocker_name
 from ..core.policy import Policy
-from ..trackers.tracker import Candidates
+from .source import Warning
 
 # Mended one by one: nobody reads more of them, and each costs a walk over all issues.
 CIRCLES_NAMED = 10
 NAMES_IN_A_CIRCLE = 5
 
 
-class Remark(Struct, frozen=True):
-    """`what` stays the same while only numbers change; `about_issue` is False for what concerns all of them."""
-
-    what: str
-    detail: str
-    fix: str
-    about_issue: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.detail}"
-
-
-def remarks_on(candidates: Candidates, policy: Policy) -> list[Remark]:
+def warnings_about(look: Look, policy: Policy) -> list[Warning]:
     return [
-        *_nothing_active(candidates, policy),
-        *_blocked_by_nobody(candidates),
-        *_blocked_in_a_circle(candidates, policy),
+        *_nothing_active(look, policy),
+        *_blocked_by_nobody(look, policy),
+        *_blocked_in_a_circle(look, policy),
     ]
 
 
-def _nothing_active(candidates: Candidates, policy: Policy) -> Iterator[Remark]:
+def _nothing_active(look: Look, policy: Policy) -> Iterator[Warning]:
     """Only where issues are in states that the workflow does not name: otherwise all of them are simply done."""
-    if not candidates.issues and unnamed_states(candidates, policy):
-        yield Remark(
+    if not look.issues and unnamed_states(look, policy):
+        yield Warning(
             f"no issue is in an active state ({', '.join(policy.active_states)})",
-            f"the tracker has {_counted(candidates.states)}",
+            f"the tracker has {_counted(look.counts)}",
             "Correct tracker.active_states, or the states of the issues.",
             about_issue=False,
         )
 
 
-def unnamed_states(candidates: Candidates, policy: Policy) -> str:
+def unnamed_states(look: Look, policy: Policy) -> str:
     """Those of which the workflow says nothing, each with the number of its issues."""
     handoff = policy.handoff_state.lower()
     return _counted(
         {
             state: count
-            for state, count in candidates.states.items()
+            for state, count in look.counts.items()
             if not policy.is_active(state) and not policy.is_terminal(state) and state.lower() != handoff
         }
     )
@@ -65,19 +51,19 @@ def _counted(states: Mapping[str, int]) -> str:
     return ", ".join(f"{state} ({count})" for state, count in by_number)
 
 
-def _blocked_by_nobody(candidates: Candidates) -> Iterator[Remark]:
-    for issue in candidates.issues:
-        if missing := [name_of(blocker) for blocker in issue.blocked_by if not blocker.state]:
-            yield Remark(
+def _blocked_by_nobody(look: Look, policy: Policy) -> Iterator[Warning]:
+    for issue in look.issues.values():
+        if missing := [blocker_name(blocker, policy) for blocker in issue.blocked_by if not blocker.state]:
+            yield Warning(
                 f"{issue.identifier} does not start",
                 f"it is blocked by {', '.join(missing)}",
                 "Correct its blocked_by, or add what is missing.",
             )
 
 
-def _blocked_in_a_circle(candidates: Candidates, policy: Policy) -> Iterator[Remark]:
+def _blocked_in_a_circle(look: Look, policy: Policy) -> Iterator[Warning]:
     """Issues that block themselves or each other: none of them can be the first to start."""
-    blocked = {issue.id: issue for issue in candidates.issues if issue.blocked_by}
+    blocked = {issue.id: issue for issue in look.issues.values() if issue.blocked_by}
     ids = {name: issue.id for issue in blocked.values() for name in (issue.identifier, issue.id)}
     blockers = {
         issue.id: {
@@ -95,11 +81,11 @@ def _blocked_in_a_circle(candidates: Candidates, policy: Policy) -> Iterator[Rem
             return
         names = sorted(blocked[issue_id].identifier for issue_id in circle)
         if len(names) == 1:
-            yield Remark(f"{names[0]} blocks itself", "it does not start", "Correct its blocked_by.")
+            yield Warning(f"{names[0]} blocks itself", "it does not start", "Correct its blocked_by.")
         else:
             more = len(names) - NAMES_IN_A_CIRCLE
             named = ", ".join(names[:NAMES_IN_A_CIRCLE]) + (f" and {more} more" if more > 0 else "")
-            yield Remark(f"{named} block each other", "none of them starts", "Correct their blocked_by.")
+            yield Warning(f"{named} block each other", "none of them starts", "Correct their blocked_by.")
         blockers = {issue_id: known - circle for issue_id, known in blockers.items() if issue_id not in circle}
 
 
@@ -109,9 +95,3 @@ def _circle_in(blockers: Mapping[str, set[str]]) -> set[str]:
     except CycleError as error:
         return set(error.args[1])
     return set()
-
-
-def name_of(blocker: Blocker) -> str:
-    """Its identifier; where the tracker tells no state of it, that it has no such issue."""
-    name = blocker.identifier or blocker.id
-    return name if blocker.state else f"{name} (not in the tracker)"

@@ -1,0 +1,88 @@
+"""What the parts of the engine share: the ledger, the clock, the source in force, and the hosts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from ..core import events as ev
+from ..core.redact import Redactor
+from ..core.schedule import Claim, Schedule
+from ..hosts.host import Host, HostInfo
+from ..sources.source import Source
+from .clock import Clock
+from .ledger import Ledger
+
+
+class HostPool:
+    """The hosts by the names of their machines. The first one has every run whose host is not on record."""
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        assert hosts, "runs need a host"
+        self._hosts = tuple(hosts)
+        self._machines: dict[str, tuple[Host, HostInfo]] = {}
+        self._present: set[str] = set()
+
+    async def refresh(self) -> None:
+        """Ask all of them which machines there are now."""
+        found = {}
+        for host in self._hosts:
+            found.update({info.name: (host, info) for info in await host.hosts()})
+        self._machines |= found  # one that is gone may still have runs to be asked about
+        self._present = set(found)
+
+    def of(self, name: str) -> Host:
+        return self._machines[name][0] if name in self._machines else self._hosts[0]
+
+    def all(self) -> Sequence[Host]:
+        return self._hosts
+
+    def places(self, running: Iterable[Claim]) -> tuple[ev.Place, ...]:
+        """Who takes how many more runs."""
+        busy = Counter(claim.host for claim in running)
+        return tuple(
+            ev.Place(host=name, free=None if info.capacity is None else max(info.capacity - busy[name], 0))
+            for name, (_, info) in sorted(self._machines.items())
+            if name in self._present
+        )
+
+
+@dataclass
+class Context:
+    """`source` is replaced when its settings change; a run keeps the one it began with. `fence` tells this start of
+    the orchestrator from every other one."""
+
+    ledger: Ledger
+    clock: Clock
+    source: Source
+    hosts: HostPool
+    redactor: Redactor
+    fence: str
+    wake: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def schedule(self) -> Schedule:
+        return self.ledger.schedule
+
+    @property
+    def store_id(self) -> str:
+        return self.ledger.store.store_id
+
+    def note(
+        self, level: ev.Level, message: str, detail: str = "", *, issue_id: str = "", run_id: str = ""
+    ) -> None:
+        """Something that people are to read; secrets are taken out of it."""
+        redact = self.redactor.text
+        self.ledger.post(
+            ev.Noted(
+                at=self.clock.now(),
+                issue_id=issue_id,
+                run_id=run_id,
+                level=level,
+                message=redact(message),
+                detail=redact(detail),
+            )
+        )

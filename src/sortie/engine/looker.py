@@ -1,0 +1,151 @@
+"""Looks at the source, at a pace of its own, and tells the ledger what changed. Decides nothing.
+
+A look is due when the poll interval is over, a watched file changed, or somebody asks for one. A source that does not
+answer is asked again later; one that says for how long it will not answer is left alone for so long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from ..core import events as ev
+from ..core.observe import Look, observe
+from ..errors import SortieError, TrackerError, WorkspaceError
+from ..sources.source import Source
+from .context import Context
+from .effects import TRACKER_DEADLINE
+
+# A file that changes all the time is not read all the time.
+SHORTEST_PAUSE = 0.02
+PAUSE_AFTER_A_FAILURE = 1.0
+
+
+class Looker:
+    """`known` says that the last look worked: otherwise nothing new starts, and `trouble` is why.
+
+    `done` is the number of the last look that came to an end, `failures` how many failed in a row.
+    """
+
+    def __init__(self, context: Context, verify: Callable[[], None]) -> None:
+        """`verify` raises `WorkspaceError` where the place of the workspaces cannot be used."""
+        self._context = context
+        self._verify = verify
+        self._asked = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self._touched: set[str] | None = None
+        self._problems: tuple[str, ...] = ()
+        self._warned: set[str] | None = None
+        self._has_seen_work = False
+        self._last_source: Source | None = None
+        self.trouble: SortieError | None = None
+        self._begun = self.done = self.failures = 0
+        context.ledger.listen(self._heard)
+
+    @property
+    def known(self) -> bool:
+        return self.done > 0 and self.trouble is None
+
+    def ask(self) -> int:
+        """The number of the first look that begins after this."""
+        self._asked.set()
+        return self._begun + 1
+
+    def stop(self) -> None:
+        """For good: a look that waits for its source is given up."""
+        self._scope.cancel()
+
+    async def run_forever(self, *, hurried: bool = False) -> None:
+        """`hurried`: after a failure the next try comes soon, because somebody waits for the end."""
+        with self._scope:
+            while True:
+                self._asked = anyio.Event()
+                await self.look()
+                self._context.wake.set()
+                await anyio.sleep(SHORTEST_PAUSE)
+                with anyio.move_on_after(self._pause(hurried)):
+                    await self._asked.wait()
+                await self._left_alone()
+
+    def _pause(self, hurried: bool) -> float:
+        return PAUSE_AFTER_A_FAILURE if hurried and self.trouble else self._context.source.poll_interval
+
+    async def _left_alone(self) -> None:
+        until = self.trouble.until if isinstance(self.trouble, TrackerError) else None
+        if until is not None:
+            await anyio.sleep(max(until - self._context.clock.now(), 0.0))
+
+    async def look(self) -> None:
+        context, source = self._context, self._context.source
+        self._touched = set()
+        self._begun += 1
+        try:
+            self._verify()
+            with anyio.fail_after(TRACKER_DEADLINE):
+                found = await source.look(context.schedule)
+        except TimeoutError:
+            message = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
+            self._failed(TrackerError(TrackerError.TRANSPORT, message))
+        except (TrackerError, WorkspaceError) as error:
+            self._failed(error)
+        else:
+            self._worked(source, found)
+        finally:
+            self._touched = None
+        self.done = self._begun
+
+    def _failed(self, error: SortieError) -> None:
+        if str(error) != str(self.trouble):
+            self._context.note("warning", f"{_what(error)} cannot be used; nothing new starts", str(error))
+        self.trouble = error
+        self.failures += 1
+
+    def _worked(self, source: Source, found: Look) -> None:
+        context = self._context
+        if self.trouble:
+            context.note("info", f"{_what(self.trouble)} can be used again")
+        self.trouble = None
+        self.failures = 0
+        if source is not self._last_source and self._last_source is not None:
+            found = Look(
+                issues=found.issues, states=found.states, problems=found.problems, counts=found.counts
+            )  # other rules make other views
+        self._last_source = source
+        events = observe(context.schedule, found, context.clock.now(), self._touched or ())
+        context.ledger.post(*events)
+        self._tell_problems(found)
+        self._warn(source, found, events)
+
+    def _tell_problems(self, found: Look) -> None:
+        if found.problems == self._problems:
+            return
+        known = {*self._problems}
+        for problem in found.problems:
+            if problem not in known:
+                self._context.note("warning", "a record of the tracker is ignored", problem)
+        if not found.problems:
+            self._context.note("info", "every record of the tracker can be used again")
+        self._problems = found.problems
+
+    def _warn(self, source: Source, found: Look, events: list[ev.AnyEvent]) -> None:
+        """What keeps issues from being worked on, once; that none is active is no surprise when all are done."""
+        self._has_seen_work = self._has_seen_work or bool(found.issues)
+        changed = any(isinstance(event, ev.IssueSeen) for event in events)
+        if self._warned is not None and found.issues and not changed:
+            return  # blockers are part of what is seen of an issue
+        known = self._warned or set()
+        warnings = {one.what: one for one in source.warnings(found) if one.about_issue or not self._has_seen_work}
+        for what, warning in warnings.items():
+            if what not in known:
+                self._context.note("warning", what, warning.detail)
+        self._warned = {*warnings}
+
+    def _heard(self, event: ev.AnyEvent) -> None:
+        """What the source is saying of an issue whose run ends meanwhile may be older than that end."""
+        if isinstance(event, ev.Settled) and self._touched is not None:
+            self._touched.add(event.issue_id)
+
+
+def _what(trouble: SortieError) -> str:
+    return "the place of the workspaces" if isinstance(trouble, WorkspaceError) else "the tracker"

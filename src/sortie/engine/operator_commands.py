@@ -1,0 +1,86 @@
+"""A person's commands: read from the store, answered in the log, carried out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import anyio
+
+from ..core import events as ev
+from ..core.observe import view_of
+from ..core.operator import find, obey
+from ..errors import StoreError, TrackerError
+from ..store.commands import CommandRow, pending_commands
+from .active_run import ActiveRun
+from .context import Context
+from .effects import TRACKER_DEADLINE
+
+
+class OperatorCommands:
+    """Commands come through the database, from other processes: its log shows whether there can be any."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        path = context.ledger.store.path
+        self._log = path.with_name(path.name + "-wal")
+        self._seen: tuple[int, int] | None = None
+        self._waiting: list[CommandRow] = []
+
+    async def look(self) -> bool:
+        """Whether there are commands to obey. Costs a `stat` while nobody writes."""
+        seen = self._signature()
+        if self._waiting or (seen is not None and seen == self._seen):
+            return bool(self._waiting)
+        self._seen = seen
+        try:
+            self._waiting = await self._context.ledger.store.read(pending_commands)
+        except StoreError:
+            self._seen = None
+        return bool(self._waiting)
+
+    def _signature(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self._log)  # noqa: PTH116 - several times a second
+        except OSError:
+            return None
+        return (status.st_mtime_ns, status.st_size)
+
+    async def obey(self, runs: Mapping[str, ActiveRun]) -> None:
+        """All that wait, in one transaction; runs are stopped once that is on disk."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        ledger, stopping = self._context.ledger, []
+        for command in waiting:
+            if command.verb == "start":
+                await self._fetch(command.issue)
+            now = self._context.clock.now()
+            answer = obey(self._context.schedule, command.verb, command.issue, now)
+            done = ev.Commanded(
+                at=now,
+                issue_id=answer.issue_id,
+                command_id=command.id,
+                verb=command.verb,
+                outcome=answer.outcome,
+                ok=answer.ok,
+            )
+            ledger.post(done, *answer.events)
+            stopping += [event.issue_id for event in answer.events if isinstance(event, ev.Stopping)]
+        await ledger.flushed()
+        for issue_id in stopping:
+            if run := runs.get(issue_id):
+                run.stop()
+
+    async def _fetch(self, name: str) -> None:
+        """An issue that no look has shown is looked up, so that a run of it can be asked for."""
+        context = self._context
+        if (known := find(context.schedule, name)) and known in context.schedule.issues:
+            return
+        try:
+            with anyio.fail_after(TRACKER_DEADLINE):
+                issue = await context.source.fetch(name)
+        except (TrackerError, TimeoutError):
+            return  # the answer says that it is not known
+        view = view_of(issue, context.schedule.policy, parked=issue.id in context.schedule.parked)
+        context.ledger.post(ev.IssueSeen(at=context.clock.now(), issue_id=issue.id, view=view))

@@ -1,0 +1,135 @@
+"""What can happen at any time and tells nobody: changed files, commands, a lost store, orphans. Looked for here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from ..core import events as ev
+from ..core.redact import Redactor
+from ..errors import TrackerError
+from ..file_watch import FileWatch
+from ..process.orphans import Orphan, household
+from ..sources.source import Source
+from .cleanup import Cleanup
+from .context import Context
+from .dispatcher import Dispatcher
+from .looker import Looker
+from .operator_commands import OperatorCommands
+from .readiness import Readiness
+
+CHECK_EVERY = 0.25
+HOSTS_EVERY = 5.0
+ORPHANS_EVERY = 5.0
+CLOSING_DEADLINE = 5.0
+
+# An agent that leaves behind thousands of processes must not fill the store.
+ORPHANS_NAMED = 5
+
+
+class SourceRenewal:
+    """The source in force: exchanged when its settings change; an earlier one is closed when nobody uses it."""
+
+    def __init__(self, context: Context, looker: Looker, dispatcher: Dispatcher, cleanup: Cleanup) -> None:
+        self._context = context
+        self._looker = looker
+        self._dispatcher = dispatcher
+        self._cleanup = cleanup
+        self._earlier: list[Source] = []
+
+    def renew(self) -> None:
+        """Take over changed settings; runs in progress keep what they began with."""
+        context = self._context
+        renewal = context.source.renew()
+        if renewal is None:
+            return
+        if renewal.source is not context.source:
+            self._earlier.append(context.source)
+            context.source = renewal.source
+            context.redactor = Redactor(renewal.source.secrets)
+            context.ledger.post(ev.PolicySet(at=context.clock.now(), policy=renewal.source.policy))
+            self._looker.ask()
+        for level, message, detail in renewal.notes:
+            context.note(level, message, detail)
+        context.wake.set()
+
+    async def close_earlier(self) -> None:
+        if not self._earlier or self._cleanup.busy:
+            return
+        in_use = {id(run.source) for run in self._dispatcher.runs.values()} | {id(self._context.source)}
+        for source in [source for source in self._earlier if id(source) not in in_use]:
+            self._earlier.remove(source)
+            try:
+                with anyio.fail_after(CLOSING_DEADLINE):
+                    await source.aclose()
+            except (TrackerError, TimeoutError) as error:
+                message = "a tracker of an earlier workflow could not be closed"
+                self._context.note("warning", message, str(error))
+
+
+class Watch:
+    def __init__(
+        self,
+        context: Context,
+        looker: Looker,
+        readiness: Readiness,
+        commands: OperatorCommands,
+        renewal: SourceRenewal,
+        drain: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._looker = looker
+        self._readiness = readiness
+        self._commands = commands
+        self._renewal = renewal
+        self._drain = drain
+        self._said_lost = False
+
+    async def run_forever(self) -> None:
+        while True:
+            source = self._context.source
+            with FileWatch(source.watched_files, self._file_changed):
+                while self._context.source is source:
+                    await anyio.sleep(CHECK_EVERY)
+                    await self._check()
+
+    def _file_changed(self) -> None:
+        self._renewal.renew()
+        self._looker.ask()
+
+    async def _check(self) -> None:
+        self._notice_loss()
+        await self._renewal.close_earlier()
+        if self._readiness.look() or await self._commands.look():
+            self._context.wake.set()
+
+    def _notice_loss(self) -> None:
+        """What happens after the store was lost is known to nobody later: the less, the better."""
+        store = self._context.ledger.store
+        if not self._said_lost and store.is_lost():
+            self._said_lost = True
+            message = f"{store.loss}: nothing more starts, the agents are being ended"
+            self._context.note("error", message)
+            self._drain()
+
+
+async def look_after_orphans(context: Context) -> None:
+    """What agents at work leave to us: zombies go, and people hear of processes whose owner nobody can tell."""
+    in_doubt: set[tuple[int, int]] = set()
+    while True:
+        await anyio.sleep(ORPHANS_EVERY)
+        looked = await household.look()
+        _tell_of(context, "ended what runs that are over had left behind", looked.ended)
+        unknown = [one for one in looked.in_doubt if (one.pid, one.start_ticks) not in in_doubt]
+        _tell_of(context, "nobody knows whose this is; it is ended with the last run that can own it", unknown)
+        in_doubt = {(one.pid, one.start_ticks) for one in looked.in_doubt}
+
+
+def _tell_of(context: Context, message: str, orphans: list[Orphan]) -> None:
+    if not orphans:
+        return
+    named = [f"process {one.pid}: {one.command}" for one in orphans[:ORPHANS_NAMED]]
+    if len(orphans) > ORPHANS_NAMED:
+        named.append(f"and {len(orphans) - ORPHANS_NAMED} more")
+    context.note("warning", message, "; ".join(named))

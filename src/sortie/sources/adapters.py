@@ -1,0 +1,108 @@
+"""The tracker and the agent that a workflow asks for: found by kind, checked, built; and the workflow loaded so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..agents import registry as agents
+from ..agents.agent import Agent, AgentSettings
+from ..errors import ConfigurationError
+from ..protocol.session_files import SERVER
+from ..tools.local import tracker_settings
+from ..trackers import registry as trackers
+from ..trackers.guard import GuardedTracker
+from ..trackers.guard import GuardedTracker
+from ..trackers.tracker import Tracker
+from ..workflow.config import Config
+from ..workflow.loader import Examination, Workflow, check, examine, load
+from ..workflow.problems import Problem
+from ..workflow.variables import secret_values
+
+
+def agent_settings(config: Config, kind: str = "") -> AgentSettings:
+    """Of the workflow's agent, or of another kind by its own block. `mcp_config` in the block is ours to merge, not
+    the agent's to know."""
+    agent = config.agent
+    kind = kind or agent.kind
+    options = {key: value for key, value in config.options.get(kind, {}).items() if key != "mcp_config"}
+    return AgentSettings(
+        kind=kind,
+        command=agent.command if kind == agent.kind else "",
+        options=options,
+        base=config.base,
+        read_timeout=agent.read_timeout,
+    )
+
+
+def kinds() -> dict[str, tuple[str, ...]]:
+    return {"tracker": trackers.kinds(), "agent": agents.kinds()}
+
+
+def problems(config: Config) -> list[tuple[str, str]]:
+    """What the adapters themselves find wrong, as (key path, sentence); nothing is contacted."""
+    found: list[tuple[str, str]] = []
+    try:
+        found += trackers.load(config.tracker.kind).check(tracker_settings(config))
+    except ConfigurationError as error:
+        found.append(("tracker.kind", str(error)))
+    try:
+        found += agents.load(config.agent.kind).check(agent_settings(config))
+    except ConfigurationError as error:
+        found.append(("agent.kind", str(error)))
+    try:
+        operator_servers(config)
+    except ConfigurationError as error:
+        found.append((f"{config.agent.kind}.mcp_config", str(error)))
+    return found
+
+
+def secrets(config: Config, environ: Mapping[str, str]) -> set[str]:
+    """Every value that must not be shown: the workflow's own, and the keys that its agent is given."""
+    return {*config.secrets, *secret_values(environ, agents.load(config.agent.kind).variables)}
+
+
+def build_tracker(config: Config) -> Tracker:
+    return GuardedTracker(trackers.load(config.tracker.kind).from_settings(tracker_settings(config)))
+
+
+def build_agent(config: Config) -> Agent:
+    return agents.load(config.agent.kind).from_settings(agent_settings(config))
+
+
+def operator_servers(config: Config) -> dict[str, Any]:
+    """The operator's own MCP servers, from the file that `mcp_config` in the agent's block names."""
+    name = config.options.get(config.agent.kind, {}).get("mcp_config")
+    if not name:
+        return {}
+    path = config.base / str(name)
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {error}.", fix="It must be a JSON object.") from error
+    if not isinstance(found, dict) or not isinstance(found.get("mcpServers", {}), dict):
+        raise ConfigurationError(f"{path} must be a JSON object, and so must its mcpServers.")
+    if SERVER in found.get("mcpServers", {}):
+        raise ConfigurationError(
+            f'{path} uses the server name "{SERVER}", which is reserved.', fix="Give that server another name."
+        )
+    return found
+
+
+def load_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> Workflow:
+    """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
+    return load(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems)
+
+
+def examine_workflow(
+    path: Path, environ: Mapping[str, str], env_file: Path | None = None, *, trial: bool = True
+) -> Examination:
+    """Everything about the file, also where it is broken; nothing is raised for what is wrong with it."""
+    return examine(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems, trial=trial)
+
+
+def check_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> list[Problem]:
+    """Every error and warning in the order of the file; nothing is contacted or created."""
+    return check(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems)

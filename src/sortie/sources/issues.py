@@ -1,0 +1,293 @@
+"""Issues of a tracker, run by the rules of a WORKFLOW.md: the first of the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..agents.agent import Agent
+from ..core.conclude import Next, Outcome, judge_issue, wants_handoff
+from ..core.events import Level
+from ..core.model import Issue, Usage
+from ..core.observe import Look, held_elsewhere
+from ..core.policy import Policy
+from ..core.schedule import Claim, Schedule, WorkspaceRecord
+from ..errors import AgentError
+from ..hosts.host import Removal
+from ..plugins import load_agent
+from ..runs.environment import passed_on
+from ..runs.spec import (
+    AgentSpec,
+    HooksSpec,
+    KnownWorkspace,
+    PromptSpec,
+    RunLimits,
+    RunSpec,
+    ToolsSpec,
+    WorkspaceSpec,
+)
+from ..tools import envelope
+from ..tools.definitions import TRACKER_API
+from ..tools.local import tracker_settings
+from ..tools.tracker_api import Reach, handle
+from ..trackers.tracker import Tracker, fetch_each
+from ..workflow.loader import Workflow
+from ..workflow.watch import Broken, Changed, Reloader
+from ..workspace.keys import workspace_key
+from . import adapters, comments
+from .source import Renewal, RunFacts, Warning, Write
+from .warnings import warnings_about
+
+# The overrides by which a tool server gets what `$VARIABLES` in the workflow stood for here; one that is not set
+# there would make the workflow unusable for it.
+_RESOLVED = ("kind", "endpoint", "api_key", "project", "query_filter", "handoff_state", "in_progress_state")
+
+
+class IssueSource:
+    """One version of a workflow with its tracker. `renew` gives the next one; the tracker is shared where it can."""
+
+    def __init__(
+        self,
+        reloader: Reloader,
+        environ: Mapping[str, str],
+        *,
+        tracker: Tracker | None = None,
+        known_secrets: Collection[str] = (),
+    ) -> None:
+        self._reloader = reloader
+        self._environ = environ
+        self.workflow: Workflow = reloader.current
+        config = self.config = self.workflow.config
+        self.tracker = tracker or adapters.build_tracker(config)
+        self.agent: Agent = adapters.build_agent(config)
+        self.name = str(config.path)
+        self.policy: Policy = config.policy()
+        self.secrets = frozenset({*known_secrets, *adapters.secrets(config, environ)})
+        self.poll_interval = config.polling_interval
+        self.workspace_root = str(config.workspace.root)
+        self.keep_days = float(config.workspace.archive_keep_days)
+        self._was_broken = False
+        self._owns_tracker = True
+
+    @classmethod
+    def open(cls, workflow: Path, environ: Mapping[str, str], env_file: Path | None = None) -> IssueSource:
+        """Raises `ConfigurationError` with every problem of the workflow."""
+        reloader = Reloader(
+            workflow,
+            environ=environ,
+            env_file=env_file,
+            kinds=adapters.kinds(),
+            inspect=adapters.problems,
+        )
+        return cls(reloader, environ)
+
+    @property
+    def watched_files(self) -> Sequence[Path]:
+        return (self.config.path, *self.tracker.watched_files())
+
+    # -- what there is to do ----------------------------------------------------------------------------------
+
+    async def look(self, schedule: Schedule) -> Look:
+        candidates = await self.tracker.fetch_candidates()
+        issues = {issue.id: issue for issue in candidates.issues}
+        elsewhere = held_elsewhere(schedule, issues)
+        states = await self.tracker.fetch_states(elsewhere) if elsewhere else {}
+        # An answer in a comment is what frees a parked issue, and not every tracker lists comments.
+        bare = [key for key in schedule.parked if key in issues and issues[key].comments is None]
+        changed = candidates.changed
+        if bare:
+            full, _ = await fetch_each(self.tracker, bare)
+            issues |= full
+            changed = None if changed is None else changed | full.keys()
+        return Look(
+            issues=issues,
+            states=states,
+            changed=changed,
+            problems=candidates.problems,
+            counts=candidates.states,
+        )
+
+    def warnings(self, look: Look) -> Sequence[Warning]:
+        return warnings_about(look, self.policy)
+
+    async def fetch(self, issue_id: str) -> Issue:
+        return await self.tracker.fetch_issue(issue_id)
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        return await self.tracker.fetch_states(issue_ids)
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        await self.tracker.transition(issue_id, state)
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        await self.tracker.comment(issue_id, body)
+
+    # -- how it is run ----------------------------------------------------------------------------------------
+
+    def workspace_key(self, issue: Issue) -> str:
+        return workspace_key(issue.identifier)
+
+    def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
+        spec, config, record = self._spec, self.config, run.workspace
+        known = (
+            KnownWorkspace(issue_id=record.issue_id, path=record.path, inode=record.inode, used=record.used)
+            if record
+            else None
+        )
+        choice = issue.agent
+        if choice and (choice.kind or choice.model):
+            spec = replace(spec, agent=self._agent_spec(choice.kind or config.agent.kind, choice.model))
+        if choice and choice.max_turns:
+            spec = replace(spec, limits=replace(spec.limits, max_turns=choice.max_turns))
+        if servers := adapters.operator_servers(config):  # the file may have changed
+            assert spec.tools
+            spec = replace(spec, tools=replace(spec.tools, servers=servers))
+        return replace(
+            spec,
+            store_id=run.store_id,
+            run_id=run.claim.run_id,
+            attempt=run.claim.attempt,
+            issue=issue,
+            workspace=replace(spec.workspace, key=self.workspace_key(issue), known=known),
+            resume=run.resume,
+        )
+
+    @cached_property
+    def _spec(self) -> RunSpec:
+        """What all runs by this version of the workflow have in common."""
+        config, prompt = self.config, self.workflow.template
+        return RunSpec(
+            store_id="",
+            run_id="",
+            attempt=0,
+            issue=Issue(id="", identifier="", title="", state=""),
+            agent=self._agent_spec(config.agent.kind),
+            prompt=PromptSpec(text=prompt.text, file=prompt.file, line=prompt.line),
+            workspace=WorkspaceSpec(root=self.workspace_root),
+            limits=RunLimits(
+                max_turns=config.agent.max_turns,
+                turn_timeout=config.agent.turn_timeout,
+                stall_timeout=config.agent.stall_timeout,
+            ),
+            hooks=HooksSpec(
+                after_create=config.hooks.after_create,
+                before_run=config.hooks.before_run,
+                after_run=config.hooks.after_run,
+                timeout=config.hooks.timeout,
+            ),
+            environment=config.agent.env,
+            tools=ToolsSpec(
+                workflow=str(config.path),
+                database=str(config.db_path),
+                credentials="broker" if config.tools.credentials == "broker" else "workspace",
+                transitions=config.tools.transitions,
+                project=config.tracker.project,
+                environment=self._tool_environment(),
+            ),
+            rates=config.token_rates.get(config.agent.kind),
+        )
+
+    def _agent_spec(self, kind: str, model: str = "") -> AgentSpec:
+        settings = adapters.agent_settings(self.config, kind)
+        options = dict(settings.options) | ({"model": model} if model else {})
+        return AgentSpec(
+            kind=kind,
+            command=settings.command,
+            options=options,
+            base=str(settings.base),
+            read_timeout=settings.read_timeout,
+        )
+
+    def _tool_environment(self) -> dict[str, str]:
+        tracker = self.config.tracker
+        resolved = {f"SORTIE_TRACKER_{key.upper()}": getattr(tracker, key) for key in _RESOLVED}
+        resolved["SORTIE_WORKSPACE_ROOT"] = str(self.config.workspace.root)
+        return {**self.config.overrides, **{name: value for name, value in resolved.items() if value}}
+
+    def needs_login(self, kind: str) -> bool:
+        return load_agent(kind).needs_login
+
+    def missing_agent(self) -> AgentError | None:
+        names = (*self.agent.variables, *self.config.agent.env)
+        return self.agent.missing(passed_on(self._environ, names))
+
+    async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
+        if tool != TRACKER_API.name:
+            return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} needs no broker.")
+        reach = Reach(self.config.tools.transitions, issue_id)
+        return await handle(arguments, self.tracker, tracker_settings(self.config), reach)
+
+    # -- how its end is judged --------------------------------------------------------------------------------
+
+    def progress_state(self, issue: Issue) -> str:  # noqa: ARG002 - one for all issues
+        return self.config.tracker.in_progress_state
+
+    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:  # noqa: ARG002
+        if not self.config.tracker.comments.on_dispatch:
+            return ()
+        text = comments.on_dispatch(claim.agent, claim.attempt)
+        return (Write(name="dispatch", verb="comment", argument=text),)
+
+    def writes_at_end(self, issue: Issue, outcome: Outcome, usage: Usage, seconds: float) -> Sequence[Write]:
+        writes: list[Write] = []
+        if wants_handoff(outcome, self.policy, issue.state):
+            writes.append(Write(name="handoff", verb="transition", argument=self.policy.handoff_state))
+        wanted = self.config.tracker.comments
+        if outcome.status == "succeeded" and wanted.on_completion:
+            text = comments.on_completion(outcome, usage, seconds)
+            writes.append(Write(name="completion", verb="comment", argument=text))
+        elif outcome.status in ("failed", "timed_out", "stalled") and wanted.on_failure:
+            text = comments.on_failure(outcome, usage, seconds)
+            writes.append(Write(name="failure", verb="comment", argument=text))
+        return writes
+
+    def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:
+        return judge_issue(outcome, self.policy, state, handed)
+
+    def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:
+        config = self.config
+        known = KnownWorkspace(issue_id=record.issue_id, path=record.path, inode=record.inode, used=True)
+        return Removal(
+            store_id=store_id,
+            issue=Issue(id=record.issue_id, identifier=record.identifier, title="", state=state),
+            attempt=attempt,
+            workspace=WorkspaceSpec(root=self.workspace_root, key=record.key, known=known),
+            before_remove=config.hooks.before_remove,
+            hook_timeout=config.hooks.timeout,
+            environment=config.agent.env,
+        )
+
+    # -- a changed workflow -----------------------------------------------------------------------------------
+
+    def renew(self) -> Renewal | None:
+        match self._reloader.refresh():
+            case Changed() as reload:
+                return self._renewed(reload)
+            case Broken(problems):
+                self._was_broken = True
+                message = "the workflow is broken; the last good one stays"
+                return Renewal(self, (("warning", message, "\n".join(problems)),))
+            case _:
+                return None
+
+    def _renewed(self, reload: Changed) -> Renewal:
+        same = tracker_settings(self.config) == tracker_settings(reload.workflow.config)
+        self._owns_tracker = not same
+        source = IssueSource(
+            self._reloader, self._environ, tracker=self.tracker if same else None, known_secrets=self.secrets
+        )
+        what = "can be used again" if self._was_broken else "changed"
+        notes: list[tuple[Level, str, str]] = [("info", f"the workflow {what}; new runs follow it", "")]
+        if reload.needs_restart:
+            keys = ", ".join(reload.needs_restart)
+            notes.append(("warning", f"a change takes effect only after a restart: {keys}", ""))
+        return Renewal(source, tuple(notes))
+
+    async def aclose(self) -> None:
+        """The tracker is closed by the last version that uses it."""
+        if self._owns_tracker:
+            await self.tracker.aclose()

@@ -1,0 +1,148 @@
+"""The seam between the engine and whatever there is to do: issues of a tracker, tasks of a plan, turns of peers.
+
+A source says what there is to do (`look`), how each item is run (`spec_for`) and how the end of its run is judged
+(`writes_at_end`, `conclude`). The engine schedules, remembers, pays, retries, parks and explains, for every source
+alike. An item is an `Issue` here and everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from ..core.conclude import Next, Outcome
+from ..core.events import EffectVerb, Level
+from ..core.model import Issue, Usage
+from ..core.observe import Look
+from ..core.policy import Policy
+from ..core.schedule import Claim, Schedule, WorkspaceRecord
+from ..errors import AgentError
+from ..hosts.host import Removal
+from ..runs.spec import Conversation, RunSpec
+
+
+class RunFacts(Struct, frozen=True, kw_only=True):
+    """What the engine knows of a run that is to start; `workspace` is what is on record of the directory for it."""
+
+    store_id: str
+    claim: Claim
+    workspace: WorkspaceRecord | None = None
+    resume: Conversation = Conversation()
+
+
+class Write(Struct, frozen=True, kw_only=True):
+    """A write to the source that must happen once. `name` tells it from the others of its run."""
+
+    name: str
+    verb: EffectVerb
+    argument: str
+
+
+class Warning(Struct, frozen=True):
+    """Something that keeps items from being worked on by mistake. `what` stays the same while only numbers change;
+    `about_issue` is False for what concerns all of them."""
+
+    what: str
+    detail: str
+    fix: str
+    about_issue: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.detail}"
+
+
+class Renewal(Struct, frozen=True):
+    """A source that takes the place of the one that was asked; the same one where its settings cannot be used.
+
+    `notes` is what people are to read about it, each with its level, what, and details.
+    """
+
+    source: Source
+    notes: tuple[tuple[Level, str, str], ...] = ()
+
+
+class Source(Protocol):
+    """Never changes its rules: a changed workflow is another source, and runs keep the one they began with."""
+
+    name: str
+    """What people call it, such as the path of its workflow."""
+
+    policy: Policy
+    secrets: Collection[str]
+    poll_interval: float
+    workspace_root: str
+    """The directory of all workspaces."""
+
+    keep_days: float
+    """For how long archives of workspaces and logs of runs are kept."""
+
+    watched_files: Sequence[Path]
+    """Files whose change is a reason to look, or to renew the source, at once."""
+
+    async def look(self, schedule: Schedule) -> Look:
+        """What there is to do now, in a bounded number of calls; raises `TrackerError`."""
+        ...
+
+    def warnings(self, look: Look) -> Sequence[Warning]:
+        """What keeps items of this look from being worked on by mistake. May walk over all of them."""
+        ...
+
+    async def fetch(self, issue_id: str) -> Issue:
+        """One item in full, comments included; raises `TrackerError`, of kind NOT_FOUND where it is gone."""
+        ...
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        """The states of those that are still there; raises `TrackerError`."""
+        ...
+
+    async def transition(self, issue_id: str, state: str) -> None: ...
+
+    async def comment(self, issue_id: str, body: str) -> None: ...
+
+    def workspace_key(self, issue: Issue) -> str:
+        """The name under which the workspace of this item is on record."""
+        ...
+
+    def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
+        """How this item is run."""
+        ...
+
+    def progress_state(self, issue: Issue) -> str:
+        """The state that says that work goes on; empty where there is none."""
+        ...
+
+    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]: ...
+
+    def writes_at_end(self, issue: Issue, outcome: Outcome, usage: Usage, seconds: float) -> Sequence[Write]:
+        """What is written when a run ended, in order; a transition among them is the hand-off."""
+        ...
+
+    def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:
+        """What becomes of an item whose run succeeded; `handed` is None where no hand-off was due, else whether it
+        worked; `state` is the item's own after it."""
+        ...
+
+    def needs_login(self, kind: str) -> bool:
+        """Whether a provider may refuse this kind of agent: then only its first answer shows that it works."""
+        ...
+
+    def missing_agent(self) -> AgentError | None:
+        """Why its usual agent cannot start, seen without starting anything; None where nothing is known."""
+        ...
+
+    async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
+        """A call of a tool server without credentials, on behalf of the agent of this item."""
+        ...
+
+    def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:
+        """How the workspace of an item that is over is removed; None where it is not ours to remove."""
+        ...
+
+    def renew(self) -> Renewal | None:
+        """A source by changed settings; None where nothing changed. Costs a look at some files."""
+        ...
+
+    async def aclose(self) -> None: ...
