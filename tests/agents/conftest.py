@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from sortie.agents.agent import AgentEvent, Said, SessionOpened, SessionOrder, StderrLine, Used
-from sortie.process.identity import RUN_MARK, STORE_MARK, Identity
-from sortie.process.platform import prepare
+from sortie.process.identity import RUN_MARK, STORE_MARK, ProcessIdentity
+from sortie.process.spawn import prepare
 
 from .playing import TRANSCRIPTS
 
@@ -22,10 +22,10 @@ def prepared():
 
 class Recorder:
     def __init__(self) -> None:
-        self.identities: list[Identity] = []
+        self.identities: list[ProcessIdentity] = []
         self.events: list[AgentEvent] = []
 
-    async def process_started(self, identity: Identity) -> None:
+    async def process_started(self, identity: ProcessIdentity) -> None:
         self.identities.append(identity)
 
     def report(self, event: AgentEvent) -> None:

@@ -13,7 +13,7 @@ from sortie.agents.agent import Used
 from sortie.agents.turn_reader import LINE_LIMIT, Ending, Meter, brief, speech
 from sortie.core.model import Usage
 from sortie.errors import AgentError
-from sortie.process.lines import LineSplitter
+from sortie.process.pipes import LineSplitter
 
 from .playing import Played, recorded
 from .readers import READERS, completed, transcripts_of

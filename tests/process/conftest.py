@@ -9,7 +9,7 @@ import pytest
 
 from sortie.process.child import start
 from sortie.process.identity import RUN_MARK, STORE_MARK
-from sortie.process.platform import prepare
+from sortie.process.spawn import prepare
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from sortie.process.child import Child
-from sortie.process.identity import Identity, identify
+from sortie.process.identity import ProcessIdentity, identify
 from sortie.process.process_table import look_up
 
 WAIT_FOR_DAEMON = "while [ ! -s daemon.pid ]; do sleep 0.01; done"
@@ -31,20 +31,20 @@ async def until(condition: Callable[[], Any], seconds: float = 30) -> Any:
         return result
 
 
-def daemon_of(workspace: Path) -> Identity | None:
+def daemon_of(workspace: Path) -> ProcessIdentity | None:
     """The identity of the daemon that wrote its number, or None while it has not."""
     path = workspace / "daemon.pid"
     text = path.read_text() if path.exists() else ""
     return identify(int(text)) if text.endswith("\n") else None
 
 
-def is_running(identity: Identity | None) -> bool:
+def is_running(identity: ProcessIdentity | None) -> bool:
     assert identity is not None
     process = look_up(identity.pid)
     return process is not None and process.start_ticks == identity.start_ticks and not process.ended
 
 
-def is_in_table(identity: Identity) -> bool:
+def is_in_table(identity: ProcessIdentity) -> bool:
     process = look_up(identity.pid)
     return process is not None and process.start_ticks == identity.start_ticks
 

@@ -12,7 +12,7 @@ import pytest
 from sortie.errors import AgentError, WorkspaceError
 from sortie.process.child import Exit, start
 from sortie.process.identity import is_same
-from sortie.process.lines import LINE_LIMIT, TRUNCATED
+from sortie.process.pipes import LINE_LIMIT, TRUNCATED
 
 from .scene import all_lines, is_in_table, open_descriptors
 
@@ -278,3 +278,15 @@ async def test_removed_workspaces_do_not_stop_the_end(launch, workspace):
     assert await anext(child.lines()) == b"ready"
     shutil.rmtree(workspace)
     assert (await child.end()).ended_by_us
+
+
+async def test_a_reader_that_does_not_read_on_makes_the_process_wait(launch, workspace):
+    child = await launch("yes | head -n 2000000; touch written")
+    lines = child.lines()
+    assert await anext(lines) == b"y"
+    for _ in range(1000):
+        await anyio.lowlevel.checkpoint()
+    assert not (workspace / "written").exists()
+    assert len([line async for line in lines]) == 1_999_999
+    await child.wait()
+    assert (workspace / "written").exists()

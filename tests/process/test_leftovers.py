@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from sortie.process.child import Child
-from sortie.process.orphans import household
+from sortie.process.orphans import orphan_tracker
 
 from .scene import WAIT_FOR_DAEMON, all_lines, daemon, daemon_of, is_in_table, is_running, until
 
@@ -58,7 +58,7 @@ async def test_a_daemon_that_ignores_the_request_is_killed(launch, workspace):
     await end_leaves_nothing(child, workspace)
 
 
-async def test_who_was_seen_in_the_family_stays_in_it_when_the_parents_die_first(launch, workspace):
+async def test_who_was_seen_in_the_tree_stays_in_it_when_the_parents_die_first(launch, workspace):
     """The tool's shell obeys the request; its child, unmarked and elsewhere, does not and becomes ours."""
     script = shlex.quote(daemon(workspace, "env -i PATH=$PATH setsid", "cd /; trap '' TERM;") + "; :")
     child = await launch(f"setsid sh -c {script} & wait")
@@ -113,6 +113,6 @@ async def test_adopted_zombies_can_be_reaped_while_the_program_runs(launch, work
     child = await launch("setsid sh -c 'sh -c \"echo \\$\\$ > daemon.pid; exec sleep 0.05\" & exit 0'; sleep 600")
     left = await until(lambda: daemon_of(workspace))
     await until(lambda: not is_running(left))
-    await household.look()
+    await orphan_tracker.check()
     assert not is_in_table(left)
     assert is_running(child.identity)

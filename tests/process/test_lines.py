@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sortie.process.lines import TRUNCATED, LineSplitter
+from sortie.process.pipes import TRUNCATED, LineSplitter
 
 streams = st.lists(
     st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"bc", b"defgh", b"\x00\xff", b"x" * 30]), max_size=30

@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sortie.process.brand import brand, brand_of, branding
-from sortie.process.orphans import household
+from sortie.process.identity import limit_marked, limit_marker, limit_marker_of
+from sortie.process.orphans import orphan_tracker
 
 from .scene import daemon, daemon_of, is_in_table, is_running, ticks_now, until
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 # Everything by which a process can be recognised is gone: environment, directory, session, open files.
 HIDDEN = "env -i PATH=$PATH setsid -f"
 CLOSED = "exec </dev/null >/dev/null 2>&1; cd /;"
-UNBRANDED = f"""{sys.executable} -c '
+UNMARKED = f"""{sys.executable} -c '
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_RTTIME, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 os.execvp(sys.argv[1], sys.argv[1:])' """
@@ -27,7 +27,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' """
 
 @pytest.fixture(autouse=True)
 def sole_parent():
-    with household.sole_parent():
+    with orphan_tracker.sole_parent():
         yield
 
 
@@ -38,7 +38,7 @@ async def places(tmp_path):
     for place in made:
         place.mkdir()
     yield made
-    await household.end_all(grace=0)
+    await orphan_tracker.end_all(grace=0)
 
 
 def leaves(place, before="", does=CLOSED):
@@ -46,7 +46,7 @@ def leaves(place, before="", does=CLOSED):
 
 
 async def test_an_orphan_without_any_mark_ends_with_the_program_that_left_it(launch, places):
-    """Also while another program runs, whose own orphan is spared: the brand tells them apart."""
+    """Also while another program runs, whose own orphan is spared: the marker in the limits tells them apart."""
     theirs = await launch(f"{leaves(places[1])}; sleep 600", run_id="run-2")
     ours = await launch(f"{leaves(places[0])}; exit 0")
     orphan, other = await until(lambda: all(found := [daemon_of(place) for place in places]) and found)
@@ -57,10 +57,10 @@ async def test_an_orphan_without_any_mark_ends_with_the_program_that_left_it(lau
     assert not is_in_table(other)
 
 
-async def test_an_orphan_without_a_brand_ends_with_the_only_program_that_could_own_it(launch, places):
-    child = await launch(f"{leaves(places[0], UNBRANDED)}; exit 0")
+async def test_an_orphan_without_a_limit_marker_ends_with_the_only_program_that_could_own_it(launch, places):
+    child = await launch(f"{leaves(places[0], UNMARKED)}; exit 0")
     orphan = await until(lambda: daemon_of(places[0]))
-    assert brand_of(orphan.pid) == 0
+    assert limit_marker_of(orphan.pid) == 0
     await child.end()
     assert not is_in_table(orphan)
 
@@ -68,11 +68,11 @@ async def test_an_orphan_without_a_brand_ends_with_the_only_program_that_could_o
 async def test_an_orphan_in_doubt_is_named_and_ends_with_the_last_program_that_could_own_it(launch, places):
     """A program that started after it was born does not keep it."""
     elder = await launch("sleep 600", run_id="run-2")
-    child = await launch(f"{leaves(places[0], UNBRANDED)}; exit 0")
+    child = await launch(f"{leaves(places[0], UNMARKED)}; exit 0")
     orphan = await until(lambda: daemon_of(places[0]))
     await child.end()
     assert is_running(orphan)
-    looked = await household.look()
+    looked = await orphan_tracker.check()
     assert looked.ended == []
     assert [one.pid for one in looked.in_doubt] == [orphan.pid]
     assert "daemon.pid" in looked.in_doubt[0].command
@@ -85,7 +85,7 @@ async def test_an_orphan_in_doubt_is_named_and_ends_with_the_last_program_that_c
 
 async def test_an_orphan_in_doubt_between_programs_that_end_together_ends_with_them(launch, places):
     children = [await launch("exec sleep 600", run_id=f"run-{number}") for number in (1, 2)]
-    children.append(await launch(f"{leaves(places[0], UNBRANDED)}; exit 0"))
+    children.append(await launch(f"{leaves(places[0], UNMARKED)}; exit 0"))
     orphan = await until(lambda: daemon_of(places[0]))
     async with anyio.create_task_group() as tasks:
         for child in children:
@@ -104,7 +104,7 @@ async def test_an_orphan_that_answers_a_request_with_its_successor_is_ended_too(
     child = await launch(f"{HIDDEN} sh {places[0]}/again.sh; exit 0")
     first = await until(lambda: daemon_of(places[0]))
     await child.end(grace=0.2)
-    looked = await household.look()
+    looked = await orphan_tracker.check()
     assert (looked.ended, looked.in_doubt) == ([], [])
     assert not is_running(first)
     assert not is_running(daemon_of(places[0]) or first)
@@ -114,15 +114,15 @@ async def test_an_orphan_that_comes_when_no_program_is_left_is_ended_at_the_next
     await (await launch("exit 0")).end()
     subprocess.run(["sh", "-c", leaves(places[0])], check=True)
     orphan = await until(lambda: daemon_of(places[0]))
-    (ended,) = (await household.look()).ended
+    (ended,) = (await orphan_tracker.check()).ended
     assert ended.pid == orphan.pid
     assert not is_in_table(orphan)
 
 
 async def test_at_the_end_everybody_goes_programs_too(launch, places):
-    child = await launch(f"{leaves(places[0], UNBRANDED)}; exec env -i sleep 600")
+    child = await launch(f"{leaves(places[0], UNMARKED)}; exec env -i sleep 600")
     orphan = await until(lambda: daemon_of(places[0]))
-    await household.end_all(grace=10)
+    await orphan_tracker.end_all(grace=10)
     assert not is_in_table(orphan)
     assert not is_running(child.identity)
     assert (await child.end()).signal == 15
@@ -134,13 +134,13 @@ EMBEDDER = textwrap.dedent("""
     from pathlib import Path
     from sortie.process.child import start
     from sortie.process.identity import identify
-    from sortie.process.orphans import household
-    from sortie.process.platform import prepare
+    from sortie.process.orphans import orphan_tracker
+    from sortie.process.spawn import prepare
     from tests.process.scene import ticks_now
 
     async def main(sole):
         prepare()
-        with household.sole_parent() if sole else nullcontext():
+        with orphan_tracker.sole_parent() if sole else nullcontext():
             elder = subprocess.Popen(["sleep", "600"], start_new_session=True)
             while ticks_now() <= identify(elder.pid).start_ticks:
                 await anyio.sleep(0.001)
@@ -149,8 +149,8 @@ EMBEDDER = textwrap.dedent("""
             child = await start(["sh", "-c", "exit 0"], cwd_fd=fd, env={}, run_id="r", workspace=place)
             younger = subprocess.Popen(["sleep", "600"], start_new_session=True)
             await child.end()
-            looked = await household.look()
-            await household.end_all()
+            looked = await orphan_tracker.check()
+            await orphan_tracker.end_all()
             print(elder.poll(), younger.poll() is None, len(looked.ended) + len(looked.in_doubt))
         elder.kill()
         younger.kill()
@@ -179,18 +179,18 @@ def test_as_init_of_a_container_nobody_is_ended_who_may_be_a_strangers(workspace
     assert embedder("sole", workspace, *init) == "None True 0"
 
 
-def test_a_brand_is_carried_only_by_what_starts_meanwhile():
-    number = brand("store", "run")
-    with branding(number):
-        branded = subprocess.Popen(["env", "-i", "sleep", "600"])
+def test_a_limit_marker_is_carried_only_by_what_starts_meanwhile():
+    number = limit_marker("store", "run")
+    with limit_marked(number):
+        marked = subprocess.Popen(["env", "-i", "sleep", "600"])
     plain = subprocess.Popen(["sleep", "600"])
-    assert (brand_of(branded.pid), brand_of(plain.pid), brand_of(os.getpid())) == (number, 0, 0)
-    for process in (branded, plain):
+    assert (limit_marker_of(marked.pid), limit_marker_of(plain.pid), limit_marker_of(os.getpid())) == (number, 0, 0)
+    for process in (marked, plain):
         process.kill()
         process.wait()
-    assert brand_of(plain.pid) == 0
+    assert limit_marker_of(plain.pid) == 0
 
 
-def test_brands_of_stores_and_runs_differ():
+def test_limit_markers_of_stores_and_runs_differ():
     stores, runs = [f"store-{n}" for n in range(30)], [f"run-{n}" for n in range(30)]
-    assert len({brand(store, run) for store in stores for run in runs}) == 900
+    assert len({limit_marker(store, run) for store in stores for run in runs}) == 900

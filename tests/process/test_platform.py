@@ -5,7 +5,7 @@ import sys
 
 def run_prepared(code: str, before: str = "") -> str:
     """In a process of its own, because `prepare` changes the one it is called in."""
-    script = f"{before}\nfrom sortie.process.platform import prepare\nprepare()\n{code}"
+    script = f"{before}\nfrom sortie.process.spawn import prepare\nprepare()\n{code}"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -7,10 +7,9 @@ import textwrap
 import msgspec
 import pytest
 
-from sortie.process.brand import brand, branding
-from sortie.process.identity import RUN_MARK, STORE_MARK, identify
-from sortie.process.orphans import household
-from sortie.process.sweep import Ended, end_orphans
+from sortie.process.identity import RUN_MARK, STORE_MARK, identify, limit_marked, limit_marker
+from sortie.process.orphans import orphan_tracker
+from sortie.process.sweep import EndedProcess, end_orphans
 
 from .scene import daemon, daemon_of, is_running, until
 
@@ -30,7 +29,7 @@ async def start_process():
     for process in started:
         process.kill()
         process.wait()
-    await household.look()
+    await orphan_tracker.check()
 
 
 ORCHESTRATOR = textwrap.dedent("""
@@ -62,17 +61,17 @@ async def test_a_recorded_process_is_ended_with_its_session_though_it_has_no_mar
     known = start_process(f"({daemon(tmp_path)} &) ; sleep 600")
     left = await until(lambda: daemon_of(tmp_path))
     ended = await end_orphans("no-such-store", known=[known], grace=10)
-    assert Ended(known.pid, "") in ended
+    assert EndedProcess(known.pid, "") in ended
     assert not is_running(known)
     assert not is_running(left)
 
 
-async def test_an_orphan_is_found_by_its_brand_though_it_has_no_mark(start_process, tmp_path):
+async def test_an_orphan_is_found_by_its_limit_marker_though_it_has_no_mark(start_process, tmp_path):
     """Nothing outlives us: neither environment, session nor directory tell whose it is."""
     store_id = f"store-{tmp_path.name}-{os.getpid()}"
-    with branding(brand(store_id, "run-1")):
+    with limit_marked(limit_marker(store_id, "run-1")):
         orphan = start_process("cd /; exec env -i sleep 600")
-    with branding(brand("another-store", "run-1")):
+    with limit_marked(limit_marker("another-store", "run-1")):
         stranger = start_process("exec sleep 600")
     assert [one.pid for one in await end_orphans(store_id, known=[], grace=10)] == [orphan.pid]
     assert not is_running(orphan)

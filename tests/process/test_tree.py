@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.process.process_table import Kin, Process, family, look_up, mark_of, snapshot
+from sortie.process.identity import mark_of
+from sortie.process.process_table import Process, ProcessTree, look_up, snapshot, tree_of
 
 
 def process(pid: int, ppid: int, sid: int = 0, start_ticks: int = 1, state: str = "S", threads: int = 1) -> Process:
@@ -47,7 +48,7 @@ def test_nobody_has_a_number_that_does_not_exist():
     assert look_up(2**22 + 1) is None
 
 
-def test_descendants_and_sessions_belong_to_the_family():
+def test_descendants_and_sessions_belong_to_the_tree():
     everybody = table(
         process(1, 0),
         process(10, 1),
@@ -57,7 +58,7 @@ def test_descendants_and_sessions_belong_to_the_family():
         process(20, 1),
         process(21, 20, sid=20),
     )
-    assert set(family(everybody, [everybody[10]])) == {10, 11, 12, 13}
+    assert set(tree_of(everybody, [everybody[10]])) == {10, 11, 12, 13}
 
 
 @st.composite
@@ -72,9 +73,9 @@ def tables(draw):
 
 
 @given(tables(), st.data())
-def test_a_family_is_closed_and_holds_only_descendants(born, data):
+def test_a_tree_is_closed_and_holds_only_descendants(born, data):
     root = born[data.draw(st.integers(2, max(born)))]
-    found = family(born, [root])
+    found = tree_of(born, [root])
 
     def descends(pid: int) -> bool:
         return pid == root.pid or (pid in born and pid != 1 and descends(born[pid].ppid))
@@ -83,14 +84,14 @@ def test_a_family_is_closed_and_holds_only_descendants(born, data):
 
 
 def test_kin_remembers_who_lost_the_parents_but_not_who_took_the_number():
-    kin = Kin()
+    tree = ProcessTree()
     leader, child, grandchild = process(10, 1), process(11, 10), process(12, 11)
-    assert {p.pid for p in kin.living(table(leader, child, grandchild), [leader])} == {10, 11, 12}
+    assert {p.pid for p in tree.living(table(leader, child, grandchild), [leader])} == {10, 11, 12}
     orphan = process(12, 1)
     stranger = process(11, 1, start_ticks=99)
-    assert {p.pid for p in kin.living(table(leader, stranger, orphan), [leader])} == {10, 12}
+    assert {p.pid for p in tree.living(table(leader, stranger, orphan), [leader])} == {10, 12}
     dying = process(12, 1, state="Z")
-    assert kin.living(table(leader, dying), [leader]) == [leader]
+    assert tree.living(table(leader, dying), [leader]) == [leader]
 
 
 def test_a_mark_is_read_from_the_environment_a_process_started_with():
@@ -105,7 +106,7 @@ def test_a_mark_is_read_from_the_environment_a_process_started_with():
 
 
 @given(tables(), st.data())
-def test_dead_parents_do_not_hide_who_is_in_a_session_of_the_family(born, data):
+def test_dead_parents_do_not_hide_who_is_in_a_session_of_the_tree(born, data):
     root = born[data.draw(st.integers(2, max(born)))]
     orphaned = {pid: msgspec.structs.replace(p, ppid=1) for pid, p in born.items()}
-    assert {p.pid for p in born.values() if p.sid == root.pid} <= set(family(orphaned, [root]))
+    assert {p.pid for p in born.values() if p.sid == root.pid} <= set(tree_of(orphaned, [root]))

@@ -5,8 +5,8 @@ import pytest
 
 from sortie.errors import HookError
 from sortie.process.identity import RUN_MARK
-from sortie.process.platform import prepare
 from sortie.process.process_table import look_up
+from sortie.process.spawn import prepare
 from sortie.workspace.hooks import run_hook
 
 

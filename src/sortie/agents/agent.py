@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..core.model import Usage
 from ..errors import AgentError
-from ..process.identity import Identity
+from ..process.identity import ProcessIdentity
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ def is_session_id(text: str) -> bool:
 class Reporter(Protocol):
     """How a session tells its run what happens."""
 
-    async def process_started(self, identity: Identity) -> None:
+    async def process_started(self, identity: ProcessIdentity) -> None:
         """Returns when the process is on record; no byte is exchanged with it before that."""
 
     def report(self, event: AgentEvent) -> None:

@@ -24,7 +24,7 @@ from ..core.events import AnyEvent, Level
 from ..core.model import Issue, Usage
 from ..hosts.local import LocalHost
 from ..hosts.run_order import RunOrder
-from ..process.platform import prepare
+from ..process.spawn import prepare
 from ..runs.environment import passed_on
 from ..runs.tool_log import ToolLog
 from ..runs.toolkit import module_path, server_command

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import anyio
 from anyio.abc import TaskStatus
 
-from ..process.orphans import household
+from ..process.orphans import orphan_tracker
 from .orchestrator import Orchestrator
 from .report import Summary
 
@@ -35,7 +35,7 @@ def serve(
     half a second are one. `on_drain` is called when the next one would count, `before_exit` before it takes effect,
     for whoever has a terminal to put in order.
     """
-    with household.sole_parent():
+    with orphan_tracker.sole_parent():
         return anyio.run(_serve, orchestrator, until_idle, on_drain, before_exit)
 
 
@@ -51,7 +51,7 @@ async def _serve(
             summary = await orchestrator.run(until_idle=until_idle)
         finally:
             with anyio.CancelScope(shield=True):
-                await household.end_all()
+                await orphan_tracker.end_all()
         tasks.cancel_scope.cancel()
     return summary
 
@@ -75,7 +75,7 @@ async def _obey_signals(
         on_drain()
         await anext(signals)
         await orchestrator.kill_agents()
-        await household.end_all(grace=0.0)
+        await orphan_tracker.end_all(grace=0.0)
         before_exit()
         # Hooks and tracker calls may still have a minute to go. All that matters is on disk, and the next start
         # takes it up as it does after any crash.

@@ -17,13 +17,10 @@ import anyio
 from anyio.lowlevel import RunVar
 from msgspec import Struct
 
-from .brand import brand
-from .census import census
-from .identity import STORE_MARK, Identity
-from .lines import LINE_LIMIT
-from .orphans import Origin, household
-from .pipes import Input, Output
-from .process_table import Kin, Process
+from .identity import STORE_MARK, ProcessIdentity, limit_marker
+from .orphans import StartedProgram, orphan_tracker
+from .pipes import LINE_LIMIT, Input, Output
+from .process_table import Process, ProcessTree
 from .spawn import Spawned, spawn
 from .sweep import end_all
 
@@ -62,7 +59,7 @@ async def start(
         lock = anyio.Lock()
         _one_at_a_time.set(lock)
     directory = Path(f"/proc/self/fd/{cwd_fd}").readlink()
-    number = brand(env.get(STORE_MARK, ""), run_id)
+    marker = limit_marker(env.get(STORE_MARK, ""), run_id)
     # A spawn holds the loop for about a millisecond; the lock gives others a turn between two of them.
     async with lock:
         spawned = spawn(
@@ -70,23 +67,23 @@ async def start(
             cwd_fd=cwd_fd,
             env={**env, "PWD": str(workspace)},
             separate_stderr=separate_stderr,
-            brand=number if household.is_sole_parent else None,
+            limit_marker=marker if orphan_tracker.is_sole_parent else None,
         )
-        return Child(spawned, Origin(spawned.identity, run_id, number, directory))
+        return Child(spawned, StartedProgram(spawned.identity, run_id, marker, directory))
 
 
 class Child:
     """A process that `start` started, with everything that it starts in turn."""
 
-    def __init__(self, spawned: Spawned, origin: Origin) -> None:
-        household.add(origin)
-        self.identity: Identity = spawned.identity
+    def __init__(self, spawned: Spawned, program: StartedProgram) -> None:
+        orphan_tracker.add(program)
+        self.identity: ProcessIdentity = spawned.identity
         self._popen = spawned.popen
-        self._origin = origin
+        self._program = program
         self._stdin = Input(spawned.stdin)
         self._stdout = Output(spawned.stdout)
         self._stderr = None if spawned.stderr is None else Output(spawned.stderr)
-        self._kin = Kin()
+        self._tree = ProcessTree()
         self._exited = anyio.Event()
         self._exit = Exit(None, None, ended_by_us=True)
         self._ended_by_us = False
@@ -133,27 +130,32 @@ class Child:
         """
         async with self._ending:
             if not self._closed:
-                self._origin.ending = True
+                self._program.ending = True
                 self._notice_exit()
                 if not self._exited.is_set():
                     self._ended_by_us = True
-                patience = grace if self._ended_by_us else min(grace, _LEFTOVER_GRACE)
-                survivors = await end_all(self._living, patience)
-                if survivors:
-                    log.warning("processes that cannot be ended: %s", ", ".join(str(p.pid) for p in survivors))
-                with anyio.move_on_after(_EXIT_NOTICE):
-                    await self._exited.wait()
+                    await self._end_tree(grace)
+                elif not orphan_tracker.has_none():
+                    await self._end_tree(min(grace, _LEFTOVER_GRACE))
                 self._close()
         return self._exit
 
-    async def _living(self) -> list[Process]:
-        table = await census()
-        return self._kin.living(table, [table[self.pid], *household.left_to(self._origin, table)])
+    async def _end_tree(self, grace: float) -> None:
+        if survivors := await end_all(self._living, grace):
+            log.warning("processes that cannot be ended: %s", ", ".join(str(p.pid) for p in survivors))
+        with anyio.move_on_after(_EXIT_NOTICE):
+            await self._exited.wait()
+
+    def _living(self) -> list[Process]:
+        table = orphan_tracker.table_for(self._program)
+        return self._tree.living(table, [table[self.pid], *orphan_tracker.orphans_of(self._program, table)])
 
     def _notice_exit(self) -> None:
         """Learn how it ended, if it has, and leave it unreaped."""
+        if self._exited.is_set():
+            return
         result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if result is None or self._exited.is_set():
+        if result is None:
             return
         asyncio.get_running_loop().remove_reader(self._pidfd)
         by_itself = result.si_code == os.CLD_EXITED
@@ -174,7 +176,7 @@ class Child:
             pipe.close()
         self._exited.set()
         if self._popen.poll() is not None:
-            household.forget(self._origin)
+            orphan_tracker.forget(self._program)
 
     def _pipes(self) -> list[Input | Output]:
         pipes = (self._stdin, self._stdout, self._stderr)

@@ -1,12 +1,14 @@
 """Whose the orphans are that we have adopted, and the end of those that no running program can own.
 
 As a subreaper we become the parent of what programs leave behind. An orphan is known by the mark in its
-environment, by its brand or by its directory. One that has shaken off all of them can only come from a program that
-was there before it was born: while such a program runs the orphan is in doubt, with the last of them it goes.
+environment, by the marker in its limits or by its directory. One that has shaken off all of them can only come from
+a program that was there before it was born: while such a program runs the orphan is in doubt, with the last of them
+it goes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -15,33 +17,36 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from .census import census
-from .identity import Identity
-from .process_table import Kin, Process, Table, Traits, adopted, reap, traits_of
+from .identity import ProcessIdentity, Traits, traits_of
+from .process_table import Process, ProcessTree, Table, adopted, descendants, inherited_children, reap, snapshot
 from .sweep import end_all
 
 log = logging.getLogger(__name__)
 
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 _GRACE = 2.0
 _COMMAND_BYTES = 400
 
+_libc = ctypes.CDLL(None, use_errno=True)
 
-class Origin:
+
+class StartedProgram:
     """A program that we started, and what its descendants are known by. `ending` once we have begun to end it."""
 
-    def __init__(self, identity: Identity, run_id: str, brand: int, directory: Path) -> None:
+    def __init__(self, identity: ProcessIdentity, run_id: str, limit_marker: int, directory: Path) -> None:
         self.identity = identity
         self.run_id = run_id
-        self.brand = brand
+        self.limit_marker = limit_marker
         self.directory = directory
         self.ending = False
 
     def recognises(self, traits: Traits) -> bool:
-        """By the mark, else by the brand, else by the directory."""
+        """By the mark, else by the marker in the limits, else by the directory."""
         if traits.run_id:
             return traits.run_id == self.run_id
-        if traits.brand:
-            return traits.brand == self.brand
+        if traits.limit_marker:
+            return traits.limit_marker == self.limit_marker
         return traits.directory is not None and traits.directory.is_relative_to(self.directory)
 
 
@@ -53,18 +58,18 @@ class Orphan(Struct, frozen=True):
     command: str
 
 
-class Looked(Struct, frozen=True):
-    """What a look at the orphans found: some that were `ended`, some `in_doubt` between the programs that run."""
+class OrphanCheck(Struct, frozen=True):
+    """What a check of the orphans found: some were `ended`, some are `in_doubt` between the programs that run."""
 
     ended: list[Orphan]
     in_doubt: list[Orphan]
 
 
-class Household:
+class OrphanTracker:
     """The programs that we have started and not reaped yet, and what they leave to us."""
 
     def __init__(self) -> None:
-        self._origins: dict[int, Origin] = {}
+        self._programs: dict[int, StartedProgram] = {}
         self._first_start: int | None = None
         self.is_sole_parent = False
 
@@ -82,45 +87,59 @@ class Household:
         finally:
             self.is_sole_parent = False
 
-    def add(self, origin: Origin) -> None:
-        self._origins[origin.identity.pid] = origin
+    def add(self, program: StartedProgram) -> None:
+        self._programs[program.identity.pid] = program
         if self._first_start is None:
-            self._first_start = origin.identity.start_ticks
+            self._first_start = program.identity.start_ticks
 
-    def forget(self, origin: Origin) -> None:
+    def forget(self, program: StartedProgram) -> None:
         """It has been reaped; its number may pass to somebody else."""
-        del self._origins[origin.identity.pid]
+        del self._programs[program.identity.pid]
 
-    def left_to(self, origin: Origin, table: Table) -> list[Process]:
+    def has_none(self) -> bool:
+        """Whether we are certainly the parent of programs alone: what one that has ended left would be ours."""
+        return self._inherited() == []
+
+    def table_for(self, program: StartedProgram) -> Table:
+        """Everybody who may come from this program: whoever is below it, and below the orphans that came to us."""
+        inherited = self._inherited()
+        return snapshot() if inherited is None else descendants([program.identity.pid, *inherited])
+
+    def orphans_of(self, program: StartedProgram, table: Table) -> list[Process]:
         """Reap dead orphans; those of the living that end with this program: its own, and what no other can own."""
-        return [p for p in self._living(table) if origin.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
+        return [p for p in self._living(table) if program.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
 
-    async def look(self) -> Looked:
+    async def check(self) -> OrphanCheck:
         """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
-        living = [p for p in self._living(await census()) if self._came_to_us(p)]
+        living = [p for p in self._living(snapshot()) if self._came_to_us(p)]
         ownerless = [_described(p) for p in living if self._is_ownerless(p)]
         if ownerless:
-            await self._end(self._is_ownerless, self._origins, _GRACE)
+            await self._end(self._is_ownerless, self._programs, _GRACE)
         in_doubt = [p for p in living if not self._is_ownerless(p) and not self._is_recognised(p)]
-        return Looked(ended=ownerless, in_doubt=[_described(p) for p in in_doubt])
+        return OrphanCheck(ended=ownerless, in_doubt=[_described(p) for p in in_doubt])
 
     async def end_all(self, grace: float = _GRACE) -> None:
         """End everybody who came to us since the first program started, and the programs: the end of a service."""
         await self._end(self._came_to_us, (), grace)
 
     async def _end(self, chosen: Callable[[Process], bool], spared: Collection[int], grace: float) -> None:
-        kin = Kin()
+        tree = ProcessTree()
 
-        async def living() -> list[Process]:
-            table = await census()
-            reap(adopted(table, self._origins))
-            return kin.living(table, [p for p in adopted(table, spared) if not p.ended and chosen(p)])
+        def living() -> list[Process]:
+            table = snapshot()
+            reap(adopted(table, self._programs))
+            return tree.living(table, [p for p in adopted(table, spared) if not p.ended and chosen(p)])
 
         if survivors := await end_all(living, grace):
             log.warning("processes that cannot be ended: %s", ", ".join(str(p.pid) for p in survivors))
 
+    def _inherited(self) -> list[int] | None:
+        """Our children that are no programs; None where orphans do not come to us or no kernel lists them."""
+        children = inherited_children() if is_subreaper() else None
+        return None if children is None else [pid for pid in children if pid not in self._programs]
+
     def _living(self, table: Table) -> list[Process]:
-        orphans = adopted(table, self._origins)
+        orphans = adopted(table, self._programs)
         reap(orphans)
         return [p for p in orphans if not p.ended]
 
@@ -132,18 +151,28 @@ class Household:
     def _is_ownerless(self, orphan: Process) -> bool:
         """Whether every program that was there before it was born has ended, or is being ended."""
         return self._came_to_us(orphan) and not any(
-            origin.identity.start_ticks <= orphan.start_ticks
-            for origin in self._origins.values()
-            if not origin.ending
+            program.identity.start_ticks <= orphan.start_ticks
+            for program in self._programs.values()
+            if not program.ending
         )
 
     def _is_recognised(self, orphan: Process) -> bool:
         traits = traits_of(orphan.pid)
-        return any(origin.recognises(traits) for origin in self._origins.values())
+        return any(program.recognises(traits) for program in self._programs.values())
 
 
 # A process has one set of children, whoever in it starts them.
-household = Household()
+orphan_tracker = OrphanTracker()
+
+
+def become_subreaper() -> None:
+    """Have the kernel make us the parent of what our descendants leave behind."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def is_subreaper() -> bool:
+    answer = ctypes.c_int()
+    return _libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0) == 0 and bool(answer.value)
 
 
 def _described(process: Process) -> Orphan:

@@ -1,11 +1,12 @@
 """Our ends of the pipes to a process. They never block the loop, and nobody waits on one for ever.
 
 Descendants of a process can hold its ends of the pipes long after it is gone, so the end of the process, and
-not only the end of the pipe, ends the wait.
+not only the end of the pipe, ends the wait. Output is cut into lines; memory stays bounded whatever is written.
 """
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import struct
@@ -15,42 +16,70 @@ from collections.abc import AsyncGenerator
 import anyio
 from anyio.lowlevel import checkpoint
 
-from .lines import LINE_LIMIT, LineSplitter
+LINE_LIMIT = 1024 * 1024
+TRUNCATED = " …[truncated]".encode()
 
 _CHUNK = 64 * 1024
 _LINES_BETWEEN_CHECKPOINTS = 256
+_CARRIAGE_RETURN = 0x0D
 
 # What writers that outlive the process still get: this long between two pieces of output, this long in all.
 _QUIET = 0.25
 _DRAIN = 1.0
 
 
-class _Pipe:
-    """A descriptor that it owns, and at most one task that waits for it."""
+class LineSplitter:
+    """Cuts a stream into lines at 0x0A, without the 0x0A and one 0x0D before it.
+
+    A line over `limit` is delivered once, cut and marked, as soon as it is over; the rest of it is not kept.
+    """
+
+    def __init__(self, limit: int = LINE_LIMIT) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._dropping = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        *ended, rest = chunk.split(b"\n")
+        lines: list[bytes] = []
+        for piece in ended:
+            self._hold(piece, lines)
+            if not self._dropping:
+                lines.append(self._take())
+            self._dropping = False
+        self._hold(rest, lines)
+        return lines
+
+    def finish(self) -> list[bytes]:
+        """The last line, if it had no newline."""
+        return [self._take()] if self._held else []
+
+    def _hold(self, piece: bytes, lines: list[bytes]) -> None:
+        if self._dropping:
+            return
+        # One byte more than the limit, because a 0x0D at the end of a line does not count.
+        room = self._limit + 1 - len(self._held)
+        self._held += piece[:room]
+        if len(piece) > room or (len(self._held) > self._limit and self._held[-1] != _CARRIAGE_RETURN):
+            lines.append(bytes(self._held[: self._limit]) + TRUNCATED)
+            self._held.clear()
+            self._dropping = True
+
+    def _take(self) -> bytes:
+        line = bytes(self._held).removesuffix(b"\r")
+        self._held.clear()
+        return line
+
+
+class Input:
+    """The writing end: the standard input of a process. At most one task writes to it."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
         self._closed = False
-        self._waiting: anyio.CancelScope | None = None
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            anyio.notify_closing(self._fd)
-            os.close(self._fd)
-
-    def _wake(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-
-
-class Input(_Pipe):
-    """The writing end: the standard input of a process."""
-
-    def __init__(self, fd: int) -> None:
-        super().__init__(fd)
         self._unread = False
+        self._waiting: anyio.CancelScope | None = None
 
     async def send(self, data: bytes) -> None:
         """Write all of it, unless the reader goes away, which is its right and no error."""
@@ -63,11 +92,20 @@ class Input(_Pipe):
             except BrokenPipeError:
                 self._unread = True
             else:
-                await checkpoint()
+                if rest:
+                    await checkpoint()
 
     def process_gone(self) -> None:
         self._unread = True
-        self._wake()
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            if self._waiting is not None:
+                anyio.notify_closing(self._fd)
+            os.close(self._fd)
 
     async def _wait(self) -> None:
         with anyio.CancelScope() as self._waiting:
@@ -78,20 +116,28 @@ class Input(_Pipe):
         self._waiting = None
 
 
-class Output(_Pipe):
+class Output:
     """The reading end. What the process itself wrote is delivered in full; its descendants are heard while they
     talk, but cannot keep the reader.
+
+    The loop reads ahead by one chunk and stays registered between chunks, so that each costs one read. At most one
+    task takes the lines.
     """
 
     def __init__(self, fd: int) -> None:
-        super().__init__(fd)
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._chunk = b""
+        self._reading = False
+        self._over = False
+        self._taker: asyncio.Future[None] | None = None
         self._drain_until: float | None = None
         self._owed = 0
-        self._quiet = False
 
     async def lines(self, limit: int = LINE_LIMIT) -> AsyncGenerator[bytes]:
         splitter = LineSplitter(limit)
-        while chunk := await self._chunk():
+        while chunk := await self._take():
             for count, line in enumerate(splitter.feed(chunk), 1):
                 yield line
                 if count % _LINES_BETWEEN_CHECKPOINTS == 0:
@@ -101,36 +147,65 @@ class Output(_Pipe):
 
     def process_gone(self) -> None:
         """All that the process wrote is in the pipe now; from here on the reader has little patience."""
-        if self._closed:
-            return
-        self._owed = struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4))[0]
-        self._drain_until = anyio.current_time() + _DRAIN
-        self._wake()
+        if self._fd >= 0:
+            self._owed = len(self._chunk)
+            self._owed += struct.unpack("i", fcntl.ioctl(self._fd, termios.FIONREAD, b"\0" * 4))[0]
+            self._drain_until = self._loop.time() + _DRAIN
+            self._wake()
 
-    async def _chunk(self) -> bytes:
-        await checkpoint()
-        while not self._over():
-            try:
-                chunk = os.read(self._fd, _CHUNK)
-            except BlockingIOError:
-                await self._wait()
-            else:
+    def close(self) -> None:
+        if self._fd >= 0:
+            self._chunk = b""
+            self._stop()
+            os.close(self._fd)
+            self._fd = -1
+            self._wake()
+
+    async def _take(self) -> bytes:
+        while True:
+            if self._drain_until is not None and self._owed <= 0 and self._loop.time() > self._drain_until:
+                self._stop()
+                return b""
+            if self._chunk or self._over:
+                chunk, self._chunk = self._chunk, b""
                 self._owed -= len(chunk)
                 return chunk
-        return b""
-
-    def _over(self) -> bool:
-        if self._closed or self._quiet:
-            return True
-        late = self._drain_until is not None and anyio.current_time() > self._drain_until
-        return late and self._owed <= 0
+            await self._wait()
 
     async def _wait(self) -> None:
-        patience = None if self._drain_until is None else _QUIET
-        with anyio.move_on_after(patience) as self._waiting:
-            try:
-                await anyio.wait_readable(self._fd)
-            except anyio.ClosedResourceError:
-                pass  # closed while we waited; `_over` knows
-        self._quiet = patience is not None and self._waiting.cancelled_caught
-        self._waiting = None
+        if not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._read)
+        self._taker = self._loop.create_future()
+        if self._drain_until is None:
+            await self._taker
+        else:
+            with anyio.move_on_after(_QUIET) as quiet:
+                await self._taker
+            if quiet.cancelled_caught:
+                self._stop()
+
+    def _read(self) -> None:
+        if self._chunk:
+            self._pause()  # the taker is behind: the process has to wait
+            return
+        try:
+            self._chunk = os.read(self._fd, _CHUNK)
+        except BlockingIOError:
+            return
+        if not self._chunk:
+            self._stop()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._taker is not None and not self._taker.done():
+            self._taker.set_result(None)
+
+    def _pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def _stop(self) -> None:
+        self._over = True
+        self._pause()

@@ -1,16 +1,14 @@
-"""The process table as it is now, and who belongs to whom in it. Reads /proc, signals nobody."""
+"""The processes there are, all or those below some, and who belongs to whom. Reads /proc, signals nobody."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
-from .brand import brand_of
-from .identity import RUN_MARK, stat_fields
+from .identity import stat_fields
 
 
 class Process(Struct, frozen=True):
@@ -40,6 +38,31 @@ def snapshot() -> dict[int, Process]:
     return table
 
 
+def descendants(roots: Iterable[int]) -> dict[int, Process]:
+    """Those of the roots that exist, and everybody below them. Not atomic either.
+
+    Only for those who know that the kernel lists children: see `inherited_children`.
+    """
+    table: dict[int, Process] = {}
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in table and (process := look_up(pid)) is not None:
+            table[pid] = process
+            if not process.ended:
+                waiting += _children(pid)
+    return table
+
+
+def inherited_children() -> list[int] | None:
+    """The children of our main thread; None where the kernel does not list them.
+
+    Each thread has its own children. What is orphaned comes to the first thread that lives, which is the main one.
+    """
+    pid = os.getpid()
+    return _children_of_thread(pid, pid)
+
+
 def look_up(pid: int) -> Process | None:
     fields = stat_fields(pid)
     if fields is None:
@@ -55,41 +78,36 @@ def look_up(pid: int) -> Process | None:
     )
 
 
-def family(table: Table, roots: Iterable[Process]) -> dict[int, Process]:
+def tree_of(table: Table, roots: Iterable[Process]) -> dict[int, Process]:
     """The roots, all their descendants, and everybody in a session that one of them leads.
 
     A session is inherited by birth only, so its members are descendants of its leader even where the
     parents between them have died.
     """
-    heirs: defaultdict[int, list[Process]] = defaultdict(list)
+    below: defaultdict[int, list[Process]] = defaultdict(list)
     for process in table.values():
-        heirs[process.ppid].append(process)
-        heirs[process.sid].append(process)
+        below[process.ppid].append(process)
+        below[process.sid].append(process)
     found: dict[int, Process] = {}
     waiting = list(roots)
     while waiting:
         process = waiting.pop()
         if process.pid not in found:
             found[process.pid] = process
-            waiting += heirs[process.pid]
+            waiting += below[process.pid]
     return found
 
 
-class Kin:
-    """A family watched over time: who was once seen in it stays in it, whatever becomes of the parents."""
+class ProcessTree:
+    """A tree watched over time: who was once seen in it stays in it, whatever becomes of the parents."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Process] = {}
 
     def living(self, table: Table, roots: Iterable[Process]) -> list[Process]:
         again = [table[pid] for pid, was in self._seen.items() if _is_still(table, was)]
-        self._seen = family(table, [*roots, *again])
+        self._seen = tree_of(table, [*roots, *again])
         return [process for process in self._seen.values() if not process.ended]
-
-
-def _is_still(table: Table, was: Process) -> bool:
-    now = table.get(was.pid)
-    return now is not None and now.start_ticks == was.start_ticks
 
 
 def adopted(table: Table, started: Collection[int]) -> list[Process]:
@@ -102,23 +120,6 @@ def adopted(table: Table, started: Collection[int]) -> list[Process]:
     return [p for p in table.values() if p.ppid == me and p.sid != session and p.pid not in started]
 
 
-class Traits(Struct, frozen=True):
-    """What tells where a process comes from, whatever became of its parents; empty where there is nothing."""
-
-    run_id: str
-    brand: int
-    directory: Path | None
-
-
-def traits_of(pid: int) -> Traits:
-    try:
-        # The kernel adds this to the name of a directory that was removed.
-        directory = Path(str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)"))
-    except OSError:
-        directory = None
-    return Traits(mark_of(pid, RUN_MARK), brand_of(pid), directory)
-
-
 def reap(orphans: Iterable[Process]) -> None:
     """Take the exit status of adopted zombies, each by its number: a wait for any would rob other waiters."""
     for process in orphans:
@@ -129,14 +130,28 @@ def reap(orphans: Iterable[Process]) -> None:
                 pass  # reaped between the snapshot and now
 
 
-def mark_of(pid: int, name: str) -> str:
-    """The value of one variable in the environment the process was started with; empty if not to be had."""
+def _is_still(table: Table, was: Process) -> bool:
+    now = table.get(was.pid)
+    return now is not None and now.start_ticks == was.start_ticks
+
+
+def _children(pid: int) -> list[int]:
     try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return ""
-    prefix = os.fsencode(name) + b"="
-    for entry in raw.split(b"\0"):
-        if entry.startswith(prefix):
-            return os.fsdecode(entry[len(prefix) :])
-    return ""
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # gone in the meantime, and what it left is somebody else's child
+    return [child for thread in threads for child in _children_of_thread(pid, int(thread)) or ()]
+
+
+def _children_of_thread(pid: int, thread: int) -> list[int] | None:
+    raw = b""
+    try:
+        fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY)
+        try:
+            while chunk := os.read(fd, 1 << 16):
+                raw += chunk
+        finally:
+            os.close(fd)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return [int(child) for child in raw.split()]

@@ -1,28 +1,70 @@
-"""One program started with pipes and a session of its own, and every way in which that fails told apart."""
+"""Starting programs: this process made fit for many children, and one program with pipes and a session of its own.
+
+Every way in which a start fails is told apart.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import resource
+import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from threading import current_thread, main_thread
 
 from msgspec import Struct
 
 from ..errors import AgentError, SortieError, WorkspaceError
-from .brand import branding
-from .identity import Identity, identify
+from .identity import ProcessIdentity, identify, limit_marked
+from .orphans import become_subreaper
 
 _NOT_EXECUTABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EISDIR})
+
+
+def prepare() -> None:
+    """Make this process fit to own many children, before its first. Each step is best effort: without it we run,
+    less well.
+
+    Without the subreaper step, a daemon that an agent left behind becomes a child of
+    init, and is found only by the sweep at the next start.
+    """
+    _watch_children_by_pidfd()
+    _raise_open_file_limit()
+    _keep_exit_statuses()
+    become_subreaper()
+
+
+def _watch_children_by_pidfd() -> None:
+    if sys.version_info < (3, 12):
+        # The default of 3.11 takes a thread for each child; later versions use pidfds by themselves.
+        asyncio.get_event_loop_policy().set_child_watcher(asyncio.PidfdChildWatcher())
+
+
+def _raise_open_file_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (ValueError, OSError):
+            pass  # an unlimited hard limit can be above what the kernel grants
+
+
+def _keep_exit_statuses() -> None:
+    # Inherited from a careless parent, an ignored SIGCHLD would throw away how every agent ended.
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN and current_thread() is main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 class Spawned(Struct, frozen=True):
     """A running process and our ends of its pipes; `stderr` is None where it goes to standard output."""
 
     popen: subprocess.Popen[bytes]
-    identity: Identity
+    identity: ProcessIdentity
     pidfd: int
     stdin: int
     stdout: int
@@ -30,7 +72,12 @@ class Spawned(Struct, frozen=True):
 
 
 def spawn(
-    argv: Sequence[str], *, cwd_fd: int, env: Mapping[str, str], separate_stderr: bool, brand: int | None = None
+    argv: Sequence[str],
+    *,
+    cwd_fd: int,
+    env: Mapping[str, str],
+    separate_stderr: bool,
+    limit_marker: int | None = None,
 ) -> Spawned:
     """Start `argv` in the directory that is open as `cwd_fd`, whatever its name means by now."""
     if os.fstat(cwd_fd).st_nlink == 0:
@@ -42,7 +89,7 @@ def spawn(
             our_stdout, stdout = _pipe(ours, theirs)
             our_stderr, stderr = _pipe(ours, theirs) if separate_stderr else (None, subprocess.STDOUT)
             # The child resolves `cwd` through its own copy of the descriptor, before it closes that.
-            with nullcontext() if brand is None else branding(brand):
+            with nullcontext() if limit_marker is None else limit_marked(limit_marker):
                 popen = subprocess.Popen(
                     argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
                 )
@@ -65,7 +112,7 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
     return reading, writing
 
 
-def _hold(pid: int) -> tuple[Identity, int]:
+def _hold(pid: int) -> tuple[ProcessIdentity, int]:
     identity = identify(pid)
     assert identity is not None, "a child that was not reaped is in the process table"
     return identity, os.pidfd_open(pid)

@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
+from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
-from .brand import brand_of, is_of_store
-from .census import census
-from .identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK, Identity, boot_id, start_ticks
-from .process_table import Kin, Process, Table, mark_of
+from .identity import (
+    RUN_MARK,
+    STORE_MARK,
+    WORKSPACE_MARK,
+    ProcessIdentity,
+    boot_id,
+    is_of_store,
+    limit_marker_of,
+    mark_of,
+    start_ticks,
+)
+from .process_table import Process, ProcessTree, Table, snapshot
 
 _FORCE_FOR = 5.0
 _FORCE_ROUND = 0.5
 
 
-class Ended(Struct, frozen=True):
+class EndedProcess(Struct, frozen=True):
     """A process that had outlived its orchestrator; `run_id` is empty where it carried no mark."""
 
     pid: int
@@ -31,31 +40,31 @@ class Ended(Struct, frozen=True):
 
 
 async def end_orphans(
-    store_id: str, known: Collection[Identity], grace: float = 2.0, root: Path | None = None
-) -> list[Ended]:
+    store_id: str, known: Collection[ProcessIdentity], grace: float = 2.0, root: Path | None = None
+) -> list[EndedProcess]:
     """End what an earlier orchestrator of this store left behind.
 
-    Orphans are found by the store's mark in their environment, by its brand, and by the recorded identities in
-    `known`. Whoever holds the `root` of workspaces names it: what works there for another store, one that was
-    deleted, is an orphan too. A number that now belongs to somebody else is left alone, and so are we and our
-    ancestors.
+    Orphans are found by the store's mark in their environment, by the marker in their limits, and by the recorded
+    identities in `known`. Whoever holds the `root` of workspaces names it: what works there for another store, one
+    that was deleted, is an orphan too. A number that now belongs to somebody else is left alone, and so are we and
+    our ancestors.
     """
-    kin = Kin()
-    ended: dict[int, Ended] = {}
+    tree = ProcessTree()
+    ended: dict[int, EndedProcess] = {}
 
-    async def living() -> list[Process]:
-        table = _without_our_line(await census())
-        found = kin.living(table, _orphans(table, store_id, known, root))
+    def living() -> list[Process]:
+        table = _without_our_line(snapshot())
+        found = tree.living(table, _orphans(table, store_id, known, root))
         for process in found:
             if process.pid not in ended:
-                ended[process.pid] = Ended(process.pid, mark_of(process.pid, RUN_MARK))
+                ended[process.pid] = EndedProcess(process.pid, mark_of(process.pid, RUN_MARK))
         return found
 
     survivors = await end_all(living, grace)
     return [one for pid, one in ended.items() if pid not in {p.pid for p in survivors}]
 
 
-async def end_all(living: Callable[[], Awaitable[list[Process]]], grace: float) -> list[Process]:
+async def end_all(living: Callable[[], list[Process]], grace: float) -> list[Process]:
     """Ask for SIGTERM, after `grace` seconds force with SIGKILL, until `living` names nobody.
 
     It is asked again after each round, because the dying start others. Returns who could not be ended,
@@ -64,7 +73,7 @@ async def end_all(living: Callable[[], Awaitable[list[Process]]], grace: float) 
     patience = anyio.current_time() + grace
     give_up = patience + _FORCE_FOR
     # Asked twice before it is believed: a process that was born and orphaned during one scan is in the next.
-    while (found := await living() or await living()) and anyio.current_time() < give_up:
+    while (found := living() or living()) and anyio.current_time() < give_up:
         polite = anyio.current_time() < patience
         until = patience if polite else anyio.current_time() + _FORCE_ROUND
         await _signal_and_wait(found, signal.SIGTERM if polite else signal.SIGKILL, until)
@@ -72,6 +81,7 @@ async def end_all(living: Callable[[], Awaitable[list[Process]]], grace: float) 
 
 
 async def _signal_and_wait(processes: list[Process], number: signal.Signals, until: float) -> None:
+    await checkpoint()  # nobody may be left to wait for
     with ExitStack() as stack, anyio.move_on_at(until):
         handles = []
         for process in processes:
@@ -105,14 +115,14 @@ def _send(handle: int, number: signal.Signals) -> None:
         pass  # it changed its user; the caller hears of it as a survivor
 
 
-def _orphans(table: Table, store_id: str, known: Collection[Identity], root: Path | None) -> list[Process]:
+def _orphans(table: Table, store_id: str, known: Collection[ProcessIdentity], root: Path | None) -> list[Process]:
     recorded = {(i.pid, i.start_ticks) for i in known if i.boot_id == boot_id()}
     return [
         p
         for p in table.values()
         if (p.pid, p.start_ticks) in recorded
         or _is_marked(p.pid, store_id, root)
-        or is_of_store(brand_of(p.pid), store_id)
+        or is_of_store(limit_marker_of(p.pid), store_id)
     ]
 
 

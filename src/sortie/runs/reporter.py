@@ -28,7 +28,7 @@ from ..agents.agent import (
 from ..core.events import ProcessStarted, SessionStarted
 from ..core.model import Usage
 from ..hosts.run_order import RunLink, RunOrder
-from ..process.identity import Identity
+from ..process.identity import ProcessIdentity
 
 REASON_LINES = 5
 
@@ -56,7 +56,7 @@ class Listening:
         self._notes = self._sessions = 0
         self.last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
-    async def process_started(self, identity: Identity) -> None:
+    async def process_started(self, identity: ProcessIdentity) -> None:
         await self._link.record(
             ProcessStarted(
                 at=self._link.now(),
