@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sortie.protocol.prompt import STATUS_INSTRUCTIONS
+from sortie.protocol.status_file import STATUS_INSTRUCTIONS
 from sortie.tools.advertise import advertise
 from sortie.tools.definitions import BUILTIN
 

@@ -1,6 +1,6 @@
 """The first prompt of a run."""
 
-from sortie.protocol.prompt import STATUS_INSTRUCTIONS, compose_first_prompt
+from sortie.protocol.status_file import STATUS_INSTRUCTIONS, compose_first_prompt
 
 
 def test_template_then_tools_then_status_instructions():

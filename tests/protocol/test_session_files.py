@@ -153,3 +153,25 @@ def test_credentials_go_half_written_ones_too_and_nothing_else_does(tmp_path):
         files.remove_credentials(workspace)
     left = {path.name for path in folder.iterdir()}
     assert left == {"mcp.json", "state.json", f".state.json.{'0a' * 8}.tmp", ".mcp.json.tmp"}
+
+
+def test_what_is_the_same_already_is_not_written_again(tmp_path, workspace):
+    """EXT-01: but whatever has another content, another mode or a second name is."""
+    write_all(workspace)
+    folder = tmp_path / ".sortie"
+
+    def inodes() -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in folder.iterdir()}
+
+    before = inodes()
+    write_all(workspace)
+    assert {name for name, inode in inodes().items() if inode == before[name]} == {".gitignore", "mcp.json"}
+    (folder / ".gitignore").chmod(0o644)
+    (tmp_path / "second").hardlink_to(folder / "mcp.json")
+    write_all(workspace)
+    assert stat.S_IMODE((folder / ".gitignore").stat().st_mode) == 0o600
+    assert (folder / "mcp.json").stat().st_nlink == 1
+    (folder / ".gitignore").write_bytes(b"!\n")
+    write_all(workspace)
+    assert (folder / ".gitignore").read_bytes() == b"*\n"
+    assert sorted(inodes()) == [".gitignore", "mcp.json", "state.json"]

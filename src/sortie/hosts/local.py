@@ -20,9 +20,8 @@ from ..agents.agent import Session, SessionOrder
 from ..core.conclude import Outcome
 from ..core.events import WorkspaceMade
 from ..errors import AgentError, PromptError, SortieError, WorkspaceError
-from ..protocol.prompt import compose_first_prompt
 from ..protocol.session_files import remove_credentials
-from ..protocol.status_file import Status, delete_status, read_status
+from ..protocol.status_file import Status, compose_first_prompt, delete_status, read_status
 from ..runs.environment import run_environment
 from ..runs.reporter import Listening
 from ..runs.toolkit import Toolkit

@@ -12,11 +12,14 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 # O_NONBLOCK: opening a FIFO, or a file under another process's lease, must not wait for that process.
 # O_NOCTTY: a terminal device must not become ours.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READ_DIRECTORY = _READ | os.O_DIRECTORY
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _KINDS = {
@@ -25,7 +28,10 @@ _KINDS = {
     stat.S_IFIFO: "FIFO",
     stat.S_IFCHR: "device",
     stat.S_IFBLK: "device",
+    stat.S_IFSOCK: "socket",
 }
+
+_RENAME_EXCHANGE = 2
 
 
 class UnsafeFile(OSError):
@@ -42,10 +48,10 @@ def open_directory(start: Path | int, *names: str) -> Iterator[int]:
 
     `start` is a descriptor, which stays open, or a path, whose last component must not be a link either.
     """
-    current = start if isinstance(start, int) else _open(start, None, stat.S_IFDIR)
+    current = start if isinstance(start, int) else _open_directory(start, None)
     try:
         for name in names:
-            outer, current = current, _open(component(name), current, stat.S_IFDIR)
+            outer, current = current, _open_directory(component(name), current)
             if outer != start:
                 os.close(outer)
         yield current
@@ -57,7 +63,7 @@ def open_directory(start: Path | int, *names: str) -> Iterator[int]:
 @contextmanager
 def open_regular(directory: int, name: str) -> Iterator[int]:
     """A descriptor for reading a regular file, closed at the end."""
-    descriptor = _open(component(name), directory, stat.S_IFREG)
+    descriptor, _ = _open_regular(directory, name)
     try:
         yield descriptor
     finally:
@@ -69,55 +75,51 @@ def read_bounded(directory: int, name: str, limit: int) -> bytes:
 
     A file with a second name is refused: a hard link shows the content of a file that lives somewhere else.
     """
-    with open_regular(directory, name) as descriptor:
-        if os.fstat(descriptor).st_nlink > 1:
+    descriptor, found = _open_regular(directory, name)
+    try:
+        if found.st_nlink > 1:
             raise UnsafeFile(errno.EMLINK, "Hard link refused", name)
-        content = b""
-        while len(content) < limit and (chunk := os.read(descriptor, limit - len(content))):
-            content += chunk
-        return content
+        return _read(descriptor, min(limit, found.st_size))
+    finally:
+        os.close(descriptor)
 
 
-def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
-    """Put a whole file at `name`, or leave everything as it was; `durable` waits until it is on disk.
+def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:
+    """Put a whole file at `name`, or leave everything as it was; a link at `name` is replaced, not followed.
 
-    A link at `name` is replaced, not followed.
+    It does not wait for the disk: what is written here is worth nothing after the session it was written for.
     """
     temporary = f".{component(name)}.{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if durable:
-                os.fsync(descriptor)
-        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        finally:
+            os.close(descriptor)
+        _put_in_place(directory, temporary, name)
     except BaseException:
         os.unlink(temporary, dir_fd=directory)
         raise
-    if durable:
-        os.fsync(directory)
 
 
-def _open(name: str | Path, directory: int | None, kind: int) -> int:
+def write_if_changed(directory: int, name: str, data: bytes) -> None:
+    """As `write_atomic`, but what is the same already, one file of ours that nobody else can read, stays."""
+    if not _is_written(directory, name, data):
+        write_atomic(directory, name, data)
+
+
+def _is_written(directory: int, name: str, data: bytes) -> bool:
     try:
-        descriptor = os.open(name, _READ, dir_fd=directory)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise UnsafeFile(errno.ELOOP, "Symbolic link refused", str(name)) from None
-        if error.errno == errno.ENXIO:
-            raise _wrong_kind(name, kind, "socket") from None
-        raise
-    actual = stat.S_IFMT(os.fstat(descriptor).st_mode)
-    if actual == kind:
-        return descriptor
-    os.close(descriptor)
-    raise _wrong_kind(name, kind, _KINDS.get(actual, "special file"))
-
-
-def _wrong_kind(name: str | Path, expected: int, actual: str) -> UnsafeFile:
-    number = errno.ENOTDIR if expected == stat.S_IFDIR else errno.EINVAL
-    return UnsafeFile(number, f"Not a {_KINDS[expected]} but a {actual}", str(name))
+        descriptor, found = _open_regular(directory, name)
+    except OSError:
+        return False
+    try:
+        is_private = found.st_nlink == 1 and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o600
+        return is_private and found.st_size == len(data) and _read(descriptor, len(data)) == data
+    finally:
+        os.close(descriptor)
 
 
 def component(name: str) -> str:
@@ -125,3 +127,67 @@ def component(name: str) -> str:
     if name in ("", ".", "..") or "/" in name:
         raise ValueError(f"{name!r} is not the name of one directory entry")
     return name
+
+
+def _put_in_place(directory: int, temporary: str, name: str) -> None:
+    """Let the two change places and remove the old one. A rename over a file makes ext4 write the new one out at
+    once, which takes longer than all the rest."""
+    if not _exchange(directory, temporary, name):
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        return
+    try:
+        os.unlink(temporary, dir_fd=directory)
+    except OSError:  # a directory stood there
+        _exchange(directory, temporary, name)
+        raise
+
+
+def _exchange(directory: int, one: str, other: str) -> bool:
+    """False where one is missing, or kernel and file system cannot do it."""
+    renameat2 = _renameat2()
+    return renameat2 and not renameat2(directory, os.fsencode(one), directory, os.fsencode(other), _RENAME_EXCHANGE)
+
+
+@cache
+def _renameat2() -> Any:
+    import ctypes  # those who only read do without
+
+    return getattr(ctypes.CDLL(None), "renameat2", None)
+
+
+def _read(descriptor: int, count: int) -> bytes:
+    content = b""
+    while len(content) < count and (chunk := os.read(descriptor, count - len(content))):
+        content += chunk
+    return content
+
+
+def _open_directory(name: str | Path, directory: int | None) -> int:
+    try:
+        return os.open(name, _READ_DIRECTORY, dir_fd=directory)
+    except NotADirectoryError:
+        found = stat.S_IFMT(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+        raise _wrong_kind(name, stat.S_IFDIR, found) from None
+
+
+def _open_regular(directory: int, name: str) -> tuple[int, os.stat_result]:
+    try:
+        descriptor = os.open(component(name), _READ, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _wrong_kind(name, stat.S_IFREG, stat.S_IFLNK) from None
+        if error.errno == errno.ENXIO:
+            raise _wrong_kind(name, stat.S_IFREG, stat.S_IFSOCK) from None
+        raise
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        return descriptor, found
+    os.close(descriptor)
+    raise _wrong_kind(name, stat.S_IFREG, stat.S_IFMT(found.st_mode))
+
+
+def _wrong_kind(name: str | Path, expected: int, actual: int) -> UnsafeFile:
+    if actual == stat.S_IFLNK:
+        return UnsafeFile(errno.ELOOP, "Symbolic link refused", str(name))
+    number = errno.ENOTDIR if expected == stat.S_IFDIR else errno.EINVAL
+    return UnsafeFile(number, f"Not a {_KINDS[expected]} but a {_KINDS.get(actual, 'special file')}", str(name))

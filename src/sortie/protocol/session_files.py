@@ -11,11 +11,11 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from .safefiles import open_directory, write_atomic
+from .safefiles import open_directory, write_atomic, write_if_changed
 
 DIRECTORY = ".sortie"
 MCP_CONFIG = "mcp.json"
@@ -40,17 +40,18 @@ class ReservedName(ValueError):
 @contextmanager
 def session_directory(workspace: int) -> Iterator[int]:
     """A descriptor of `.sortie`, made if need be and never a link."""
-    try:
-        os.mkdir(DIRECTORY, 0o700, dir_fd=workspace)
-    except FileExistsError:
-        pass  # whether it is a directory shows when it is opened
-    with open_directory(workspace, DIRECTORY) as directory:
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(open_directory(workspace, DIRECTORY))
+        except FileNotFoundError:
+            os.mkdir(DIRECTORY, 0o700, dir_fd=workspace)
+            directory = stack.enter_context(open_directory(workspace, DIRECTORY))
         yield directory
 
 
 def write_gitignore(directory: int) -> None:
     """Before anything else is written: what follows may hold credentials and must not be committed."""
-    write_atomic(directory, ".gitignore", b"*\n", durable=False)
+    write_if_changed(directory, ".gitignore", b"*\n")
 
 
 def merged_config(server: Mapping[str, Any], operator: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,11 +74,11 @@ def server_entry(command: list[str], workflow: Path, env: Mapping[str, str]) -> 
 
 
 def write_mcp_config(directory: int, config: Mapping[str, Any]) -> None:
-    write_atomic(directory, MCP_CONFIG, json.dumps(config, indent=2).encode() + b"\n", durable=False)
+    write_if_changed(directory, MCP_CONFIG, json.dumps(config, indent=2).encode() + b"\n")
 
 
 def write_state(directory: int, state: Mapping[str, Any]) -> None:
-    write_atomic(directory, STATE, json.dumps(state, separators=(",", ":")).encode(), durable=False)
+    write_atomic(directory, STATE, json.dumps(state, separators=(",", ":")).encode())
 
 
 def is_session_file(path: tuple[str, ...]) -> bool:
@@ -93,15 +94,15 @@ def _whole_name(name: str) -> str:
 
 def remove_credentials(workspace: int) -> None:
     """At the end of a session, as far as possible: the next one writes its own. Half-written ones go too."""
-    for *above, name in CREDENTIALS:
+    for above in {path[:-1] for path in CREDENTIALS}:
         try:
-            with open_directory(workspace, *above) as directory:
-                with os.scandir(directory) as entries:
-                    found = [entry.name for entry in entries if _whole_name(entry.name) == name]
-                for each in found:
-                    _remove(directory, each)
+            with open_directory(workspace, *above) as opened:
+                directory: int = opened
+                for name in os.listdir(directory):
+                    if (*above, _whole_name(name)) in CREDENTIALS:
+                        _remove(directory, name)
         except OSError:
-            pass  # it was never written, or the agent put something else in its place
+            pass  # none was ever written there, or the agent put something else in its place
 
 
 def _remove(directory: int, name: str) -> None:

@@ -65,7 +65,7 @@ def lay_out(order: SessionOrder, forced: Settings, servers: tuple[str, ...]) -> 
         with session_directory(order.workspace_fd) as outer:
             write_gitignore(outer)
             with _inner(outer, _NAME) as home, _inner(home, ".gemini") as ours:
-                write_atomic(ours, _SETTINGS, json.dumps(settings, indent=2).encode(), durable=False)
+                write_atomic(ours, _SETTINGS, json.dumps(settings, indent=2).encode())
                 _link(home, theirs, _BESIDE)
                 _link(ours, theirs / ".gemini", _names(theirs / ".gemini"))
     except OSError as error:

@@ -195,7 +195,7 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
         if len(text) <= _VARIABLE_LIMIT:
             return {"OPENCODE_CONFIG_CONTENT": text.decode()}
         with session_directory(order.workspace_fd) as directory:
-            write_atomic(directory, _CONFIG_FILE, text, durable=False)
+            write_atomic(directory, _CONFIG_FILE, text)
         return {"OPENCODE_CONFIG": str(order.workspace / DIRECTORY / _CONFIG_FILE)}
 
     async def _begun_here(self, order: SessionOrder) -> bool:
