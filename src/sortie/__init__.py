@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from .protocol.status_file import Status, delete_status, parse_status, read_status
     from .trackers.tracker import Candidates, Tracker, TrackerSettings
-    from .workspace.keys import workspace_key
+    from .workspace.directory import workspace_key
 
 _HOMES = {
     "agents.agent": ("Agent", "AgentSettings", "Reporter", "Session", "SessionOrder"),
@@ -49,7 +49,7 @@ _HOMES = {
     ),
     "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
     "trackers.tracker": ("Candidates", "Tracker", "TrackerSettings"),
-    "workspace.keys": ("workspace_key",),
+    "workspace.directory": ("workspace_key",),
 }
 
 __all__ = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sortie.workspace.keys import LONGEST_PLAIN_KEY, workspace_key
+from sortie.workspace.directory import LONGEST_PLAIN_KEY, workspace_key
 
 near_misses = st.text(alphabet="a-_./0é ", max_size=12)
 digest_lookalikes = st.builds(

@@ -10,9 +10,8 @@ import pytest
 
 from sortie.errors import WorkspaceError
 from sortie.protocol.tree_walk import go_on
-from sortie.workspace.directory import Known, NotOurs, Root, Workspace
+from sortie.workspace.directory import Known, NotOurs, Root, Workspace, workspace_key
 from sortie.workspace.directory import open_workspace as open_known
-from sortie.workspace.keys import workspace_key
 from sortie.workspace.removal import claim_workspace
 
 
@@ -346,3 +345,26 @@ def test_opening_leaves_one_descriptor_behind_and_failing_none(root):
     with pytest.raises(WorkspaceError):
         open_workspace(root, "A-1")
     assert count() == before
+
+
+def test_without_a_hook_a_new_workspace_is_complete_at_once(root):
+    """Nothing has to be done in it, so nothing has to be noted and no disk waited for."""
+    with open_known(root, "A-1", None, go_on, has_hook=False) as workspace:
+        assert workspace.created
+        known = Known(workspace.inode, used=False)
+        (workspace.path / "work").write_text("begun")
+    assert os.listdir(root) == ["A-1"]
+    with open_known(root, "A-1", known, go_on) as workspace:
+        assert not workspace.created
+        assert os.listdir(workspace.fd) == ["work"]
+
+
+def test_what_a_hook_did_not_finish_is_made_anew_though_there_is_no_hook_any_more(root):
+    with open_workspace(root, "A-1") as workspace:
+        (workspace.path / "half").touch()
+    with open_known(root, "A-1", Known(0, used=False), go_on, has_hook=False) as workspace:
+        assert workspace.created
+        assert os.listdir(workspace.fd) == []
+        known = Known(workspace.inode, used=False)
+    with open_known(root, "A-1", known, go_on) as workspace:
+        assert not workspace.created

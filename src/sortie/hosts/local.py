@@ -81,6 +81,7 @@ class LocalRun:
     async def _in_workspace(self, background: TaskGroup) -> Outcome:
         root, archive = self._config.workspace.root, self._order.archive
         claim = partial(claim_workspace, root, self._issue.identifier, self._known(root), archive)
+        claim = partial(claim, has_hook=bool(self._config.hooks.after_create))
         workspace, archived = await to_thread.run_sync(claim, from_thread.check_cancelled)
         for name, path in archived.items():
             what = "its workspace" if name == workspace.key else name

@@ -60,6 +60,11 @@ def open_directory(start: Path | int, *names: str) -> Iterator[int]:
             os.close(current)
 
 
+def open_inner(directory: int, name: str) -> int:
+    """A descriptor of a directory in another one, which the caller closes."""
+    return _open_directory(component(name), directory)
+
+
 @contextmanager
 def open_regular(directory: int, name: str) -> Iterator[int]:
     """A descriptor for reading a regular file, closed at the end."""

@@ -1,15 +1,24 @@
-"""One issue's directory: a direct child of the fixed root, held by a descriptor so that it cannot be swapped.
+"""The directory that a run works in: held by a descriptor so that it cannot be swapped.
 
-A new workspace is unfinished until its `after_create` hook succeeded. The note of that is an empty file
+That of an issue is a direct child of the fixed root. Its name, the key, is one safe path component that no two
+issues share: the identifier itself, or something that ends in `-` and a digest of it. An identifier that already
+looks like the second form gets a digest of its own, so the two forms never meet.
+
+A new workspace with an `after_create` hook is unfinished until that succeeded. The note of that is an empty file
 `<root>/.incomplete/<key>`, made before the directory and removed by `mark_complete`; a workspace that still
 has its note when it is opened is thrown away and made anew, because nobody knows how far its creation got. Agents
 can write notes too, so one is believed only of a directory that is known and in which no agent ever worked.
+
+A task folder has an inbox and an outbox besides. A shared checkout is a person's: it is opened as it is, nothing in
+this package makes, marks, archives or removes it.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -17,12 +26,20 @@ from types import TracebackType
 from typing import NamedTuple
 
 from ..errors import WorkspaceError
-from ..protocol.safefiles import open_directory
+from ..protocol.safefiles import open_directory, open_inner
 from ..protocol.tree_walk import Check, go_on, remove_entry, remove_tree
-from .keys import workspace_key
 
 NOTES = ".incomplete"
+INBOX = "inbox"
+OUTBOX = "outbox"
+LONGEST_PLAIN_KEY = 100
+_KEPT_BEFORE_DIGEST = 80
+_DIGEST_LENGTH = 10
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
+_ENDS_LIKE_DIGEST = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
+
 _MODE = 0o750
+_FOLLOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 _RESTORE = "Put the directory back, or restart the service if you meant it."
 
 _FIXES = {
@@ -36,6 +53,20 @@ _FIXES = {
     errno.ENOTDIR: "Move away what stands there; a directory is needed.",
     errno.EEXIST: "Move away what stands there; a directory is needed.",
 }
+
+
+def workspace_key(identifier: str) -> str:
+    """The directory name for an issue: letters, digits, `.`, `_` and `-` only."""
+    cleaned = _FORBIDDEN.sub("_", identifier)
+    if cleaned == identifier and _can_stand_alone(identifier):
+        return identifier
+    digest = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
+    return f"{cleaned[:_KEPT_BEFORE_DIGEST]}-{digest}"
+
+
+def _can_stand_alone(name: str) -> bool:
+    # Plain names with a leading dot are left to us: `.` and `..` have a meaning, others are our own directories.
+    return 0 < len(name) <= LONGEST_PLAIN_KEY and name[0] != "." and not _ENDS_LIKE_DIGEST.search(name)
 
 
 class Known(NamedTuple):
@@ -60,7 +91,10 @@ class NotOurs(WorkspaceError):
 
 
 class Workspace:
-    """An open workspace. `created` says that it is new and `mark_complete` has to follow its `after_create`."""
+    """An open workspace. `created` says that it is new and `mark_complete` has to follow its `after_create`.
+
+    `fd` is owned by it.
+    """
 
     def __init__(self, path: Path, fd: int, *, created: bool) -> None:
         self.path = path
@@ -79,6 +113,9 @@ class Workspace:
         """Make sure that the path still leads to the directory we opened, and through no link."""
         try:
             found = self.path.lstat()
+            # The kernel's name for the open directory leads through no link; so one look up is enough.
+            if _path_of(self.fd) == self.path and os.path.samestat(found, os.fstat(self.fd)):
+                return
             real = self.path.resolve(strict=True)
         except OSError as error:
             raise _changed(self.path, error.strerror or "it is not there") from error
@@ -90,7 +127,13 @@ class Workspace:
             raise _changed(self.path, "something else took its place")
 
     def mark_complete(self) -> None:
-        """From here on the workspace is kept. Needed for every new one, with or without a hook, before an agent."""
+        """From here on the workspace is kept. Needed for every new one, with or without a hook, before an agent.
+
+        Does not wait for the disk: a note that a power failure brings back costs no more than what the hook did,
+        because it is not believed of a workspace that an agent has worked in.
+        """
+        if not self.created:
+            return
         try:
             with open_directory(self.path.parent) as root_fd:
                 forget_incomplete(root_fd, self.key)
@@ -112,24 +155,57 @@ class Workspace:
         self.close()
 
 
-def open_workspace(root: Path, identifier: str, known: Known | None, check: Check) -> Workspace:
+def open_workspace(
+    root: Path, identifier: str, known: Known | None, check: Check, *, has_hook: bool = True
+) -> Workspace:
     """The workspace of an issue, made if there is none or only an unfinished one. Blocks; call it in a thread.
 
-    Whatever else stands in its place, or in that of the notes, raises `NotOurs`.
+    Whatever else stands in its place, or in that of the notes, raises `NotOurs`. Without a hook that prepares it
+    (`has_hook`) a new workspace is complete as soon as it is there, and needs no note.
     """
     key = workspace_key(identifier)
     try:
-        root.mkdir(mode=_MODE, parents=True, exist_ok=True)
-        resolved = root.resolve(strict=True)
-        with open_directory(resolved) as root_fd:
-            name = _in_the_way(root_fd, key, known)
-            if name:
-                raise NotOurs(resolved, name)
-            created = _make_if_needed(root_fd, key, known, check)
-            with open_directory(root_fd, key) as workspace_fd:
-                return Workspace(resolved / key, os.dup(workspace_fd), created=created)
+        root_fd = _open_root(root)
+        try:
+            resolved = _path_of(root_fd)
+            created = _make_if_needed(resolved, root_fd, key, known, check, has_hook=has_hook)
+            return Workspace(resolved / key, open_inner(root_fd, key), created=created)
+        finally:
+            os.close(root_fd)
     except OSError as error:
         raise workspace_error(f"The workspace {root / key} cannot be opened", error) from error
+
+
+def open_shared_checkout(path: Path) -> Workspace:
+    """A directory that is there already and belongs to a person; nothing is made, in it or beside it.
+
+    Its `path` is where it really is, so that `verify` notices a link that comes on the way to it later.
+    """
+    try:
+        descriptor = os.open(path, _FOLLOW)
+    except OSError as error:
+        raise workspace_error(f"The shared checkout {path} cannot be opened", error) from error
+    return Workspace(_path_of(descriptor), descriptor, created=False)
+
+
+def make_task_folders(workspace: Workspace) -> None:
+    """Inbox and outbox of a task, where they are missing; what else stands there raises."""
+    for name in (INBOX, OUTBOX):
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, _MODE, dir_fd=workspace.fd)
+            os.close(open_inner(workspace.fd, name))
+        except OSError as error:
+            raise workspace_error(f"The {name} in {workspace.path} cannot be used", error) from error
+
+
+def open_existing(path: Path) -> Workspace:
+    """A workspace as it is, finished or not; nothing is made."""
+    try:
+        with open_directory(path.parent) as parent:
+            return Workspace(path, open_inner(parent, path.name), created=False)
+    except OSError as error:
+        raise workspace_error(f"The workspace {path} cannot be opened", error) from error
 
 
 class Root:
@@ -159,15 +235,6 @@ class Root:
             )
 
 
-def open_existing(path: Path) -> Workspace:
-    """A workspace as it is, finished or not; nothing is made."""
-    try:
-        with open_directory(path.parent, path.name) as workspace_fd:
-            return Workspace(path, os.dup(workspace_fd), created=False)
-    except OSError as error:
-        raise workspace_error(f"The workspace {path} cannot be opened", error) from error
-
-
 def workspace_error(message: str, error: Exception) -> WorkspaceError:
     """The message with the system's reason, and the fix where there is a usual one."""
     if not isinstance(error, OSError) or error.errno is None:
@@ -180,7 +247,6 @@ def forget_incomplete(root_fd: int, key: str) -> None:
     try:
         with open_directory(root_fd, NOTES) as notes:
             remove_entry(notes, key, go_on)
-            os.fsync(notes)
     except FileNotFoundError:
         pass  # There was no note.
 
@@ -188,37 +254,56 @@ def forget_incomplete(root_fd: int, key: str) -> None:
 def _note_incomplete(root_fd: int, key: str) -> None:
     """On disk before anything else happens: after a power failure no unfinished workspace looks finished."""
     with open_directory(root_fd, NOTES) as notes:
-        if _found(notes, key) is None:
-            os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=notes))
+        with suppress(FileExistsError):
+            os.close(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=notes))
         os.fsync(notes)
 
 
-def _in_the_way(root_fd: int, key: str, known: Known | None) -> str:
-    """The name of what cannot be used and may be worth something; empty where nothing is in the way."""
-    notes = _found(root_fd, NOTES)
+def _make_if_needed(
+    root: Path, root_fd: int, key: str, known: Known | None, check: Check, *, has_hook: bool
+) -> bool:
+    """Whether it was made. What cannot be used and may be worth something is in the way, and raises."""
+    notes, found = _found(root_fd, NOTES), _found(root_fd, key)
     if notes and not stat.S_ISDIR(notes.st_mode):
-        return NOTES
-    found = _found(root_fd, key)
-    is_ours = found is None or (known is not None and known.fits(found) and stat.S_ISDIR(found.st_mode))
-    return "" if is_ours or _is_empty(root_fd, key) else key
-
-
-def _make_if_needed(root_fd: int, key: str, known: Known | None, check: Check) -> bool:
-    """Nothing is in the way: what stands at the key is known, or holds nothing."""
-    with suppress(FileExistsError):
-        os.mkdir(NOTES, _MODE, dir_fd=root_fd)
-    if found := _found(root_fd, key):
-        with open_directory(root_fd, NOTES) as notes:
-            is_noted = _found(notes, key) is not None
-        if known and known.fits(found) and (known.used or not is_noted):
-            forget_incomplete(root_fd, key)
+        raise NotOurs(root, NOTES)
+    if found:
+        is_known = known is not None and known.fits(found) and stat.S_ISDIR(found.st_mode)
+        if not is_known and not _is_empty(root_fd, key):
+            raise NotOurs(root, key)
+        is_noted = notes is not None and _is_noted(root_fd, key)
+        if known and is_known and (known.used or not is_noted):
+            if is_noted:
+                forget_incomplete(root_fd, key)
             return False
+    if has_hook:
+        if not notes:
+            with suppress(FileExistsError):  # another run may make it at the same time
+                os.mkdir(NOTES, _MODE, dir_fd=root_fd)
         _note_incomplete(root_fd, key)
+    if found:
         remove_tree(root_fd, key, check)
-    else:
-        _note_incomplete(root_fd, key)
     os.mkdir(key, _MODE, dir_fd=root_fd)
+    if notes and not has_hook:
+        forget_incomplete(root_fd, key)  # what an earlier hook did not finish is gone
     return True
+
+
+def _open_root(root: Path) -> int:
+    try:
+        return os.open(root, _FOLLOW)
+    except FileNotFoundError:
+        root.mkdir(mode=_MODE, parents=True, exist_ok=True)
+        return os.open(root, _FOLLOW)
+
+
+def _path_of(descriptor: int) -> Path:
+    """Where an open directory is, as the kernel names it: through no link."""
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
+
+
+def _is_noted(root_fd: int, key: str) -> bool:
+    with open_directory(root_fd, NOTES) as notes:
+        return _found(notes, key) is not None
 
 
 def _is_empty(directory: int, name: str) -> bool:
