@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.agents.playing import recorded
 from tests.agents.readers import READERS, transcripts_of
 
-from sortie.agents.turn_reader import Ending
+from sortie.agents.turn_reader import TurnExit
 
 from .baseline import median_seconds
 from .project import Project, cpu_seconds, end
@@ -38,7 +38,7 @@ def _parser(kind: str) -> Row:
                 reader = READERS[kind]()
                 for line in turn:
                     reader.read(line)
-                reader.verdict(Ending())
+                reader.verdict(TurnExit())
 
     def bare() -> None:
         for _ in range(repeats):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .agents.agent import Agent, AgentSettings, Reporter, Session, SessionOrder
+    from .agents.agent import Agent, AgentSession, AgentSettings, Reporter, SessionOrder
     from .core.decide import decide
     from .core.model import Blocker, Comment, Issue, IssueRef, Usage
     from .core.schedule import Schedule
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .workspace.directory import workspace_key
 
 _HOMES = {
-    "agents.agent": ("Agent", "AgentSettings", "Reporter", "Session", "SessionOrder"),
+    "agents.agent": ("Agent", "AgentSettings", "Reporter", "AgentSession", "SessionOrder"),
     "core.decide": ("decide",),
     "core.model": ("Blocker", "Comment", "Issue", "IssueRef", "Usage"),
     "core.schedule": ("Schedule",),
@@ -55,6 +55,7 @@ _HOMES = {
 __all__ = [
     "Agent",
     "AgentError",
+    "AgentSession",
     "AgentSettings",
     "Blocker",
     "Candidates",
@@ -66,7 +67,6 @@ __all__ = [
     "Orchestrator",
     "Reporter",
     "Schedule",
-    "Session",
     "SessionOrder",
     "SortieError",
     "Status",

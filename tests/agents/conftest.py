@@ -36,7 +36,7 @@ class Recorder:
         return [event.text for event in self.events if isinstance(event, Said)]
 
     @property
-    def muttered(self):
+    def stderr_lines(self):
         return [event.text for event in self.events if isinstance(event, StderrLine)]
 
     @property

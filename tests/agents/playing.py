@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sortie.agents.agent import Said, ToolFinished, ToolStarted, Used
-from sortie.agents.turn_reader import Ending, TurnReader
+from sortie.agents.turn_reader import TurnExit, TurnReader
 from sortie.core.model import Usage
 
-WELL = Ending()
+WELL = TurnExit()
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
 
@@ -19,10 +19,10 @@ def recorded(name: str) -> list[bytes]:
 
 
 class Played:
-    def __init__(self, reader: TurnReader, lines: list[bytes], ending: Ending = WELL) -> None:
+    def __init__(self, reader: TurnReader, lines: list[bytes], ending: TurnExit = WELL) -> None:
         self.reader = reader
         self.events: list[Any] = [event for line in lines for event in reader.read(line)]
-        self.events += [event for line in ending.stderr.splitlines() for event in reader.overhear(line)]
+        self.events += [event for line in ending.stderr.splitlines() for event in reader.read_stderr(line)]
         self.error: Any = reader.verdict(ending)
 
     @property

@@ -10,7 +10,7 @@ from sortie.agents.codex.codex_stream import CodexReader
 from sortie.agents.copilot.copilot_stream import CopilotReader
 from sortie.agents.gemini.gemini_stream import GeminiReader
 from sortie.agents.opencode.opencode_stream import OpenCodeReader
-from sortie.agents.turn_reader import Ending, TurnReader
+from sortie.agents.turn_reader import TurnExit, TurnReader
 
 from .playing import TRANSCRIPTS, Played
 
@@ -29,4 +29,4 @@ def transcripts_of(kind: str) -> list[str]:
 
 
 def completed(kind: str, lines: list[bytes]) -> bool:
-    return Played(READERS[kind](), lines, Ending()).error is None
+    return Played(READERS[kind](), lines, TurnExit()).error is None

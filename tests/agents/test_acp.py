@@ -9,7 +9,7 @@ import pytest
 from sortie.agents.acp.acp_agents import UNKNOWN
 from sortie.agents.acp.acp_messages import McpCapabilities
 from sortie.agents.acp.acp_servers import servers_for
-from sortie.agents.agent import ErrorReported, ToolStarted, TurnEnded
+from sortie.agents.agent import ErrorReported, ToolStarted, TurnFinished
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -61,7 +61,7 @@ async def test_a_session_of_two_turns_from_greeting_to_close(lab, workspace):
     assert len(opened) == 1
     assert lab.asked("session/prompt") == {"sessionId": opened[0], "prompt": [{"type": "text", "text": "Go."}]}
     assert lab.requests[-1][1]["prompt"][0]["text"] == "Ünïcode ? again."
-    assert lab.events(TurnEnded) == [TurnEnded("completed"), TurnEnded("completed")]
+    assert lab.events(TurnFinished) == [TurnFinished("completed"), TurnFinished("completed")]
     assert sum(usage.input for usage in lab.recorder.used) == 4700
 
 

@@ -11,8 +11,8 @@ from msgspec import Raw
 from sortie.agents.acp.acp import AcpAgent
 from sortie.agents.acp.acp_agents import KNOWN
 from sortie.agents.acp.acp_conversation import AcpConversation, AcpOptions
-from sortie.agents.agent import AgentSettings, TurnEnded
-from sortie.agents.jsonrpc import Message, Peer, RpcError
+from sortie.agents.agent import AgentSettings, TurnFinished
+from sortie.agents.jsonrpc import Message, Peer, ResponseError
 from sortie.errors import AgentError
 from sortie.process.child import start
 
@@ -104,7 +104,7 @@ async def test_what_the_agent_asks_is_allowed_this_once(lab):
     await lab.run("claude-asked", mode="default")
     (given,) = [one["result"] for one in lab.told if "result" in one]
     assert given == {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
-    assert lab.events(TurnEnded) == [TurnEnded("completed")]
+    assert lab.events(TurnFinished) == [TurnFinished("completed")]
 
 
 @pytest.mark.parametrize("name", ["claude", "gemini"])
@@ -134,19 +134,19 @@ def test_nothing_is_ever_allowed_for_good(make_order, recorder, permissions, kin
     options = [{"optionId": str(number), "kind": kind, "name": kind} for number, kind in enumerate(kinds)]
     params = json.dumps({"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": options}).encode()
     asked = Message(id=7, method="session/request_permission", params=Raw(params))
-    assert conversation(make_order, recorder, permissions=permissions).asked(asked) == {"outcome": outcome}
+    assert conversation(make_order, recorder, permissions=permissions).on_request(asked) == {"outcome": outcome}
 
 
 @pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create", "elicitation/create", "_vendor/x"])
 def test_what_we_did_not_offer_is_refused(make_order, recorder, method):
-    with pytest.raises(RpcError) as caught:
-        conversation(make_order, recorder).asked(Message(id=1, method=method))
+    with pytest.raises(ResponseError) as caught:
+        conversation(make_order, recorder).on_request(Message(id=1, method=method))
     assert caught.value.code == -32601
 
 
 def test_a_question_that_is_not_understood_is_refused(make_order, recorder):
-    with pytest.raises(RpcError) as caught:
-        conversation(make_order, recorder).asked(
+    with pytest.raises(ResponseError) as caught:
+        conversation(make_order, recorder).on_request(
             Message(id=1, method="session/request_permission", params=Raw(b'{"options":5}'))
         )
     assert caught.value.code == -32602
@@ -168,8 +168,8 @@ async def test_an_interrupted_turn_waits_until_the_agent_says_that_it_has_stoppe
     peer = Peer(child, conversation, versioned=True)
     try:
         with anyio.fail_after(30):
-            await conversation.greet(peer)
-            await conversation.fresh(peer)
+            await conversation.handshake(peer)
+            await conversation.start_conversation(peer)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(conversation.turn, peer, "Go.", 1)
                 while not any(method == "session/prompt" for method, _ in lab.requests):
@@ -190,7 +190,7 @@ async def test_an_interrupted_session_closes(lab):
     await session.interrupt()
     await session.close()
     await session.close()
-    assert lab.events(TurnEnded) == []
+    assert lab.events(TurnFinished) == []
 
 
 @pytest.mark.parametrize(

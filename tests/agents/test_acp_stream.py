@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import Raw
 
-from sortie.agents.acp.acp_agents import KNOWN, UNKNOWN, fault_in_answer, fault_in_words
-from sortie.agents.acp.acp_messages import Tokens
-from sortie.agents.acp.acp_stream import AcpReader, Running
+from sortie.agents.acp.acp_agents import KNOWN, UNKNOWN, classify_response, classify_text
+from sortie.agents.acp.acp_messages import AcpTokens
+from sortie.agents.acp.acp_stream import AcpReader, RunningTotals
 from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, Said, ToolFinished, ToolStarted, Used
-from sortie.agents.jsonrpc import RpcError
-from sortie.agents.turn_reader import Ending
+from sortie.agents.jsonrpc import ResponseError
+from sortie.agents.turn_reader import TurnExit
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -95,7 +95,7 @@ def test_what_a_resumed_conversation_cost_before_is_not_counted_again():
         whole = Played(AcpReader(), turns(name)[0])
         assert isinstance(whole.reader, AcpReader)
         told = whole.reader.running.cost
-        played = Played(AcpReader(running=Running(cost=told - 0.005)), turns(name)[0])
+        played = Played(AcpReader(running=RunningTotals(cost=told - 0.005)), turns(name)[0])
         assert (played.usage.input, played.usage.output) == (1000, 50)
         assert played.usage.cost_usd == pytest.approx(0.005)
 
@@ -217,7 +217,7 @@ def test_nothing_is_finished_without_the_answer_to_the_prompt():
     for one in lines[:last]:
         reader.read(one)
     assert not reader.decided
-    verdict = reader.verdict(Ending())
+    verdict = reader.verdict(TurnExit())
     assert verdict is not None and verdict.kind == AgentError.UNFINISHED
 
 
@@ -249,7 +249,7 @@ def test_gemini_must_have_had_an_answer():
 def test_the_total_tells_what_the_counts_hold(counts, usage):
     names = ("total_tokens", "input_tokens", "output_tokens")
     more = ("cached_read_tokens", "cached_write_tokens", "thought_tokens")
-    assert Tokens(**dict(zip((*names, *more), counts, strict=True))).normal() == usage
+    assert AcpTokens(**dict(zip((*names, *more), counts, strict=True))).as_usage() == usage
 
 
 def test_counts_that_make_no_sense_spoil_no_answer():
@@ -260,7 +260,7 @@ def test_counts_that_make_no_sense_spoil_no_answer():
 
 
 def test_a_total_that_is_missing_once_is_not_counted_twice_later():
-    reader = AcpReader(COPILOT, running=Running(Usage(3000, 100)))
+    reader = AcpReader(COPILOT, running=RunningTotals(Usage(3000, 100)))
     Played(reader, [answer()])
     later = AcpReader(COPILOT, running=reader.running)
     counted = {"inputTokens": 3500, "outputTokens": 150, "totalTokens": 3650}
@@ -362,32 +362,32 @@ def test_a_message_with_wrong_types_is_a_sign_of_life():
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (RpcError(-32000, "Authentication required"), AgentError.AUTH),
-        (RpcError(401, "{}"), AgentError.AUTH),
-        (RpcError(429, "Rate limit exceeded. Try again later."), AgentError.RATE_LIMITED),
-        (RpcError(500, "x"), AgentError.PROVIDER),
-        (RpcError(-32603, "Internal error", {"errorKind": "overloaded"}), AgentError.PROVIDER),
-        (RpcError(-32603, "Internal error", {"errorKind": "billing_error"}), AgentError.AUTH),
-        (RpcError(-32603, "Internal error", {"errorKind": "model_not_found"}), AgentError.CONFIG),
-        (RpcError(-32603, "Internal error: API Error: 402 x", {"errorKind": "unknown"}), AgentError.AUTH),
-        (RpcError(-32603, "Internal error: x", {"errorName": "ProviderAuthError"}), AgentError.AUTH),
+        (ResponseError(-32000, "Authentication required"), AgentError.AUTH),
+        (ResponseError(401, "{}"), AgentError.AUTH),
+        (ResponseError(429, "Rate limit exceeded. Try again later."), AgentError.RATE_LIMITED),
+        (ResponseError(500, "x"), AgentError.PROVIDER),
+        (ResponseError(-32603, "Internal error", {"errorKind": "overloaded"}), AgentError.PROVIDER),
+        (ResponseError(-32603, "Internal error", {"errorKind": "billing_error"}), AgentError.AUTH),
+        (ResponseError(-32603, "Internal error", {"errorKind": "model_not_found"}), AgentError.CONFIG),
+        (ResponseError(-32603, "Internal error: API Error: 402 x", {"errorKind": "unknown"}), AgentError.AUTH),
+        (ResponseError(-32603, "Internal error: x", {"errorName": "ProviderAuthError"}), AgentError.AUTH),
         (
-            RpcError(-32603, "Internal error", {"message": "hit it", "codexErrorInfo": "usageLimitExceeded"}),
+            ResponseError(-32603, "Internal error", {"message": "hit it", "codexErrorInfo": "usageLimitExceeded"}),
             AgentError.RATE_LIMITED,
         ),
-        (RpcError(-32603, "Internal error", {"details": "connection refused"}), AgentError.PROVIDER),
-        (RpcError(0, "what", {"errorKind": []}), AgentError.TURN_FAILED),
-        (RpcError(0, "what", "data"), AgentError.TURN_FAILED),
+        (ResponseError(-32603, "Internal error", {"details": "connection refused"}), AgentError.PROVIDER),
+        (ResponseError(0, "what", {"errorKind": []}), AgentError.TURN_FAILED),
+        (ResponseError(0, "what", "data"), AgentError.TURN_FAILED),
     ],
 )
 def test_error_answers(error, kind):
-    assert fault_in_answer(error).kind == kind
+    assert classify_response(error).kind == kind
 
 
 def test_the_detail_of_an_error_is_in_its_sentence():
-    error = RpcError(-32603, "Internal error", {"details": "no rollout found"})
-    assert "no rollout found" in str(fault_in_answer(error))
-    assert str(fault_in_words(UNKNOWN, " oops \n")) == "oops"
+    error = ResponseError(-32603, "Internal error", {"details": "no rollout found"})
+    assert "no rollout found" in str(classify_response(error))
+    assert str(classify_text(UNKNOWN, " oops \n")) == "oops"
 
 
 def test_speech_that_was_open_is_told_before_the_error():

@@ -7,7 +7,7 @@ import os
 import anyio
 import pytest
 
-from sortie.agents.agent import AgentSettings, TurnEnded
+from sortie.agents.agent import AgentSettings, TurnFinished
 from sortie.agents.claude.claude_code import ClaudeCode
 from sortie.agents.per_turn import Turn
 from sortie.errors import AgentError
@@ -86,7 +86,7 @@ def test_keys_are_passed_on_and_the_rest_of_the_environment_is_not(make_order):
     assert "ANTHROPIC_API_KEY" in ClaudeCode.variables
     environment = agent().environment(make_order())
     assert environment["ENABLE_TOOL_SEARCH"] == "false"
-    assert set(environment) == {*make_order().environment, *ClaudeCode.fixed}
+    assert set(environment) == {*make_order().environment, *ClaudeCode.fixed_environment}
 
 
 def test_a_key_or_a_login_is_looked_for(tmp_path):
@@ -114,7 +114,7 @@ async def test_a_turn_from_process_to_events(stand_in, make_order, recorder):
     command = stand_in("assert sys.stdin.read() == 'Go.'\nprint(open(T + '/claude-ok.jsonl').read())")
     await run(command, make_order(), recorder)
     assert recorder.sessions == ["9c41a22b-4cf2-488a-86fb-cb76b9572e54"]
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert len(recorder.identities) == 1
 
 
@@ -143,7 +143,7 @@ async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_or
     with pytest.raises(AgentError, match="SIGKILL") as caught:
         await run(command, make_order(), recorder)
     assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
-    assert recorder.events[-1] == TurnEnded(AgentError.UNFINISHED)
+    assert recorder.events[-1] == TurnFinished(AgentError.UNFINISHED)
 
 
 async def test_a_missing_program_is_not_tried_again(make_order, recorder):
@@ -153,13 +153,13 @@ async def test_a_missing_program_is_not_tried_again(make_order, recorder):
 
 
 class Impatient(ClaudeCode):
-    linger = 0.2
+    exit_grace = 0.2
 
 
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder):
     command = stand_in("print(open(T + '/claude-ok.jsonl').read(), flush=True)\ntime.sleep(600)")
     await run(command, make_order(), recorder, kind=Impatient)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert not os.path.exists(f"/proc/{recorder.identities[0].pid}")
 
 
@@ -169,13 +169,13 @@ async def test_a_flood_on_standard_error_does_not_stop_the_turn(stand_in, make_o
         "print(open(T + '/claude-ok.jsonl').read())"
     )
     await run(command, make_order(), recorder)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
 
 
 async def test_an_unread_prompt_of_megabytes_does_not_stop_the_turn(stand_in, make_order, recorder):
     command = stand_in("print(open(T + '/claude-ok.jsonl').read())")
     await run(command, make_order(), recorder, prompt="x" * 4_000_000)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
 
 
 async def test_an_interrupted_turn_gets_the_chance_to_put_its_conversation_away(stand_in, make_order, recorder):
@@ -190,7 +190,7 @@ async def test_an_interrupted_turn_gets_the_chance_to_put_its_conversation_away(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.turn, "Go.", 1)
             with anyio.fail_after(30):
-                while recorder.muttered != ["ready"]:
+                while recorder.stderr_lines != ["ready"]:
                     await anyio.sleep(0.01)
             await session.interrupt()
     await session.close()
@@ -205,7 +205,7 @@ async def test_a_killed_program_behind_a_shell_is_judged_by_the_signal(make_orde
     with pytest.raises(AgentError, match="SIGKILL") as caught:
         await run(command, make_order(), recorder)
     assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
-    assert recorder.muttered[0] == words
+    assert recorder.stderr_lines[0] == words
 
 
 async def test_an_agent_that_ignores_the_interrupt_is_ended(stand_in, make_order, recorder):

@@ -11,7 +11,7 @@ import pytest
 
 from sortie.agents.agent import ErrorReported, LimitReported
 from sortie.agents.claude.claude_stream import ClaudeReader
-from sortie.agents.turn_reader import Ending
+from sortie.agents.turn_reader import TurnExit
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -112,7 +112,7 @@ def test_a_package_without_its_program_is_a_program_that_is_not_there():
         "Either postinstall did not run (--ignore-scripts, some pnpm configs)\n"
         "or the platform-native optional dependency was not downloaded\n(--omit=optional)."
     )
-    error = verdict(ending=Ending(code=1, stderr=stderr)).error
+    error = verdict(ending=TurnExit(code=1, stderr=stderr)).error
     assert (error.kind, error.retry, bool(error.fix)) == (AgentError.NOT_FOUND, False, True)
 
 
@@ -150,7 +150,7 @@ def test_a_limit_of_the_plan_ends_when_claude_says(words, zone, when):
 
 def test_a_number_in_the_sentence_of_the_model_is_no_http_status():
     for words in (
-        "I fixed 404 tests; 403 files and 500 lines are left.",
+        "I fixed_environment 404 tests; 403 files and 500 lines are left.",
         "The server answers HTTP 429 as it should.",
     ):
         for ending in ({"is_error": True}, {"subtype": "error_max_turns"}):
@@ -177,7 +177,7 @@ def test_a_dropped_stream_that_the_agent_recovered_from_is_a_success_with_its_to
 
 def test_an_unknown_session_is_a_refused_resume():
     assert (
-        Played(ClaudeReader("x"), recorded("claude-bad-resume")[:1], Ending(code=1)).outcome == AgentError.SESSION
+        Played(ClaudeReader("x"), recorded("claude-bad-resume")[:1], TurnExit(code=1)).outcome == AgentError.SESSION
     )
 
 
@@ -202,9 +202,9 @@ def test_false_success_is_failure(fields, kind):
 
 def test_success_needs_exit_code_zero_unless_we_ended_a_lingering_process():
     assert verdict(result()).outcome == "completed"
-    assert verdict(result(), ending=Ending(code=1)).outcome == AgentError.TURN_FAILED
-    assert verdict(result(), ending=Ending(code=None, signal=15)).outcome == AgentError.TURN_FAILED
-    assert verdict(result(), ending=Ending(code=None, signal=15, by_us=True)).outcome == "completed"
+    assert verdict(result(), ending=TurnExit(code=1)).outcome == AgentError.TURN_FAILED
+    assert verdict(result(), ending=TurnExit(code=None, signal=15)).outcome == AgentError.TURN_FAILED
+    assert verdict(result(), ending=TurnExit(code=None, signal=15, by_us=True)).outcome == "completed"
 
 
 def test_exit_zero_without_a_result_is_no_success():
@@ -275,6 +275,6 @@ def test_another_server_of_the_operator_that_fails_is_only_told():
 
 def test_root_is_told_what_to_do():
     stderr = "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"
-    error = verdict(ending=Ending(code=1, stderr=stderr)).error
+    error = verdict(ending=TurnExit(code=1, stderr=stderr)).error
     assert error.kind == AgentError.CONFIG
     assert "IS_SANDBOX" in str(error)

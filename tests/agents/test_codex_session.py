@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sortie.agents.agent import ErrorReported, ToolStarted, TurnEnded
+from sortie.agents.agent import ErrorReported, ToolStarted, TurnFinished
 from sortie.agents.codex.codex import Codex
 from sortie.errors import AgentError
 
@@ -34,7 +34,7 @@ async def test_a_session_from_process_to_events(lab):
     recorder = lab.recorder
     assert recorder.sessions == [THREAD]
     assert recorder.said == ["done one", "done two"]
-    assert recorder.events.count(TurnEnded("completed")) == 2
+    assert recorder.events.count(TurnFinished("completed")) == 2
     assert sum(usage.input for usage in recorder.used) == 5400
     assert sum(usage.cache_read for usage in recorder.used) == 1300
     assert len(recorder.identities) == 1
@@ -80,7 +80,7 @@ async def test_questions_are_declined_and_that_is_a_failure(lab):
         await lab.run("codex-declined", approval_policy="untrusted")
     assert caught.value.kind == AgentError.PERMISSION
     assert {"id": 0, "result": {"decision": "decline"}} in lab.sent
-    assert lab.recorder.events[-1] == TurnEnded(AgentError.PERMISSION)
+    assert lab.recorder.events[-1] == TurnFinished(AgentError.PERMISSION)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_a_killed_server_behind_a_shell_is_judged_by_the_signal(make_order
     with pytest.raises(AgentError, match="SIGKILL") as caught:
         await agent(command).open(make_order(), recorder)
     assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
-    assert recorder.muttered[0] == words
+    assert recorder.stderr_lines[0] == words
 
 
 async def test_a_missing_program_is_not_tried_again(make_order, recorder):

@@ -39,7 +39,7 @@ async def test_the_prompt_comes_on_standard_input_and_every_line_is_reported(ope
     session = await open_session("cat; echo done >&2")
     await session.turn("first line\nsecond: ü $HOME `x`\n", 1)
     assert recorder.said == ["first line", "second: ü $HOME `x`"]
-    assert recorder.muttered == ["done"]
+    assert recorder.stderr_lines == ["done"]
 
 
 async def test_each_turn_is_a_process_that_is_on_record(open_session, recorder):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sortie.agents.agent import AgentSettings, ErrorReported, TurnEnded
+from sortie.agents.agent import AgentSettings, ErrorReported, TurnFinished
 from sortie.agents.copilot.copilot_cli import CopilotCli
 from sortie.agents.per_turn import Turn
 from sortie.core.model import Usage
@@ -117,7 +117,7 @@ def test_keys_are_passed_on_and_the_rest_of_the_environment_is_not(make_order):
     assert {"COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY", "COPILOT_HOME"} <= set(CopilotCli.variables)
     environment = agent().environment(make_order())
     assert environment["COPILOT_AUTO_UPDATE"] == "false"
-    assert set(environment) == {*make_order().environment, *CopilotCli.fixed}
+    assert set(environment) == {*make_order().environment, *CopilotCli.fixed_environment}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_login_by_files(tmp_path, file, content, verdict):
 
 
 class Impatient(CopilotCli):
-    linger = 0.2
+    exit_grace = 0.2
 
 
 async def run(command, order, recorder, number=1):
@@ -195,7 +195,7 @@ async def test_a_turn_from_process_to_events_with_tokens_of_its_own(stand_in, ma
         await run(command, order, recorder)
     assert set(recorder.sessions) == {SESSION}
     assert recorder.used == [Usage(1000, 50, 400), Usage(1100, 50, 400), Usage(1200, 50, 400)] * 2
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
 
 
 async def test_a_refused_resume_begins_a_fresh_conversation(stand_in, make_order, recorder):
@@ -232,7 +232,7 @@ async def test_a_missing_program_is_not_tried_again(make_order, recorder):
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder):
     command = stand_in("print(open(T + '/copilot-ok.jsonl').read(), flush=True)\ntime.sleep(600)")
     await run(command, make_order(), recorder)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert not os.path.exists(f"/proc/{recorder.identities[0].pid}")
 
 

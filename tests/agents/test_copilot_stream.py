@@ -10,7 +10,7 @@ import pytest
 from sortie.agents.agent import ErrorReported, LimitReported, StderrLine, Used
 from sortie.agents.copilot.copilot_journal import ModelCall
 from sortie.agents.copilot.copilot_stream import CopilotReader
-from sortie.agents.turn_reader import Ending
+from sortie.agents.turn_reader import TurnExit
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -90,7 +90,7 @@ def test_a_resumed_turn_keeps_its_session():
 )
 def test_recorded_failures(name, code, kind):
     """The last four end with a `result` of exit code 0, the last one although it was interrupted."""
-    played = play(name, ending=Ending(code=code))
+    played = play(name, ending=TurnExit(code=code))
     assert played.outcome == kind
     assert [said for said in played.events if isinstance(said, ErrorReported)]
 
@@ -106,7 +106,7 @@ def test_the_cap_of_autopilot_ends_a_turn_well():
 
 
 def test_the_reset_of_a_limit_comes_from_what_the_provider_said():
-    played = play("copilot-429", ending=Ending(code=1))
+    played = play("copilot-429", ending=TurnExit(code=1))
     assert played.error.until - time.time() == pytest.approx(90, abs=5)
 
 
@@ -170,9 +170,9 @@ def test_an_error_that_the_agent_got_over_is_no_failure():
 
 def test_success_needs_exit_code_zero_unless_we_ended_a_lingering_process():
     assert verdict(ANSWER, result()).outcome == "completed"
-    assert verdict(ANSWER, result(), ending=Ending(code=1)).outcome == AgentError.TURN_FAILED
-    assert verdict(ANSWER, result(), ending=Ending(code=None, signal=15)).outcome == AgentError.TURN_FAILED
-    assert verdict(ANSWER, result(), ending=Ending(code=None, signal=15, by_us=True)).outcome == "completed"
+    assert verdict(ANSWER, result(), ending=TurnExit(code=1)).outcome == AgentError.TURN_FAILED
+    assert verdict(ANSWER, result(), ending=TurnExit(code=None, signal=15)).outcome == AgentError.TURN_FAILED
+    assert verdict(ANSWER, result(), ending=TurnExit(code=None, signal=15, by_us=True)).outcome == "completed"
 
 
 @pytest.mark.parametrize("status", ["failed", "needs-auth", "disabled", "not_configured"])
@@ -243,7 +243,7 @@ def test_a_model_that_is_limited_tells_when_it_is_back():
     ],
 )
 def test_what_it_says_when_it_does_not_even_begin(stderr, kind):
-    assert verdict(ending=Ending(code=1, stderr=stderr)).outcome == kind
+    assert verdict(ending=TurnExit(code=1, stderr=stderr)).outcome == kind
 
 
 def test_the_result_of_a_tool_that_an_earlier_process_began_is_read():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.agents.error_kinds import fault, fault_of_exit
+from sortie.agents.error_kinds import classify_error, classify_exit
 from sortie.agents.reset_times import reset_time
 from sortie.errors import AgentError
 
@@ -41,7 +41,7 @@ NOW = 1_800_000_000.0
         ("You've hit your weekly limit · resets Sep 15 at 7pm", None, AgentError.RATE_LIMITED),
         ("API Error: Request rejected (429) · slow down", None, AgentError.RATE_LIMITED),
         ("Request failed with status code 403", None, AgentError.AUTH),
-        ("I fixed 404 tests and 403 files, and left 429 lines alone", None, AgentError.TURN_FAILED),
+        ("I fixed_environment 404 tests and 403 files, and left 429 lines alone", None, AgentError.TURN_FAILED),
         ("Error: 403 files could not be indexed", None, AgentError.TURN_FAILED),
         ("500 lines were too many", None, AgentError.TURN_FAILED),
         ("The rate limiter of the service is tested now", None, AgentError.TURN_FAILED),
@@ -66,7 +66,7 @@ NOW = 1_800_000_000.0
     ],
 )
 def test_the_kind_of_an_error(message, status, kind):
-    error = fault(message, status=status)
+    error = classify_error(message, status=status)
     assert error.kind == kind
     assert error.message
 
@@ -219,7 +219,7 @@ def test_no_reset_where_none_is_told(text):
     ],
 )
 def test_an_exit_without_a_last_word(code, signal, stderr, kind):
-    assert fault_of_exit(code, signal, stderr).kind == kind
+    assert classify_exit(code, signal, stderr).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_an_exit_without_a_last_word(code, signal, stderr, kind):
 )
 def test_a_killed_agent_is_judged_by_the_signal_and_never_by_its_words(code, signal, by_us, stderr):
     """The shell around it tells a signal as 128 and its number."""
-    error = fault_of_exit(code, signal, stderr, by_us=by_us)
+    error = classify_exit(code, signal, stderr, by_us=by_us)
     assert (error.kind, error.retry) == (AgentError.UNFINISHED, True)
 
 
@@ -248,22 +248,22 @@ ENDING_NOBODY = (16, 17, 18, 19, 20, 21, 22, 23, 28)
 
 @pytest.mark.parametrize("number", [number for number in range(1, 32) if number not in ENDING_NOBODY])
 def test_a_shell_tells_every_signal_that_ends_a_program_as_128_and_its_number(number):
-    error = fault_of_exit(128 + number, None, "Error: 401 Unauthorized")
+    error = classify_exit(128 + number, None, "Error: 401 Unauthorized")
     assert (error.kind, "was ended by " in error.message) == (AgentError.UNFINISHED, True)
 
 
 @pytest.mark.parametrize("number", ENDING_NOBODY)
 def test_a_code_that_only_a_harmless_signal_would_give_is_an_exit_code(number):
     """Gemini CLI ends with 145 for HTTP 401, which is 128 and the number of SIGCHLD."""
-    assert fault_of_exit(128 + number, None, "Error: 401 Unauthorized").kind == AgentError.AUTH
+    assert classify_exit(128 + number, None, "Error: 401 Unauthorized").kind == AgentError.AUTH
 
 
 def test_a_signal_is_named_whether_the_shell_or_the_kernel_tells_it():
-    assert "SIGKILL" in str(fault_of_exit(137, None, "Killed"))
-    assert "SIGTERM" in str(fault_of_exit(None, 15, ""))
+    assert "SIGKILL" in str(classify_exit(137, None, "Killed"))
+    assert "SIGTERM" in str(classify_exit(None, 15, ""))
 
 
 @given(st.text(max_size=2000), st.none() | st.integers(0, 999), st.integers(-1, 300) | st.none(), st.text())
 def test_any_message_has_a_kind(message, status, code, stderr):
-    assert fault(message, status=status).kind
-    assert fault_of_exit(code, None, stderr).kind
+    assert classify_error(message, status=status).kind
+    assert classify_exit(code, None, stderr).kind

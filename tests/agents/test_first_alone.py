@@ -5,11 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from sortie.agents.first_alone import FirstAlone
+from sortie.agents.first_alone import FirstStart
 
 
 async def test_the_others_wait_for_the_first_and_then_for_nobody():
-    first = FirstAlone()
+    first = FirstStart()
     inside: list[int] = []
     most: list[int] = []
     all_inside = anyio.Event()
@@ -36,7 +36,7 @@ async def test_the_others_wait_for_the_first_and_then_for_nobody():
 
 
 async def test_one_that_fails_leaves_the_gate_to_the_next():
-    first = FirstAlone()
+    first = FirstStart()
     with pytest.raises(ValueError, match="broken"):
         async with first.gate():
             raise ValueError("broken")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from sortie.agents.agent import AgentSettings, ErrorReported, TurnEnded
+from sortie.agents.agent import AgentSettings, ErrorReported, TurnFinished
 from sortie.agents.gemini.gemini import Gemini
 from sortie.agents.per_turn import Turn
 from sortie.errors import AgentError
@@ -96,7 +96,7 @@ def test_keys_are_passed_on_and_the_rest_of_the_environment_is_not(make_order, t
     assert {"GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GIT_AUTHOR_NAME"} <= set(Gemini.variables)
     environment = agent(tmp_path).environment(make_order())
     assert environment["GEMINI_CLI_NO_RELAUNCH"] == "true"
-    assert set(environment) == {*make_order().environment, *Gemini.fixed}
+    assert set(environment) == {*make_order().environment, *Gemini.fixed_environment}
 
 
 def test_a_key_or_a_login_is_looked_for_where_gemini_looks(tmp_path):
@@ -122,8 +122,8 @@ async def test_a_path_that_is_not_there_is_named_before_anything_runs(make_order
 
 
 class Impatient(Gemini):
-    linger = 0.2
-    linger_after_failure = 0.2
+    exit_grace = 0.2
+    exit_grace_after_failure = 0.2
 
 
 async def run(command, order, recorder, base, prompt="Go.", number=1, kind=Gemini):
@@ -142,7 +142,7 @@ async def test_a_turn_from_process_to_events(stand_in, make_order, recorder, tmp
     )
     await run(command, make_order(), recorder, tmp_path)
     assert recorder.sessions == ["84232b46-52ee-45bc-85ca-7e957473d931"]
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert len(recorder.identities) == 1
 
 
@@ -164,7 +164,7 @@ async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_or
     with pytest.raises(AgentError, match="SIGKILL") as caught:
         await run(command, make_order(), recorder, tmp_path)
     assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
-    assert recorder.events[-1] == TurnEnded(AgentError.UNFINISHED)
+    assert recorder.events[-1] == TurnFinished(AgentError.UNFINISHED)
 
 
 async def test_exit_code_zero_after_a_signal_is_no_success(stand_in, make_order, recorder, tmp_path):
@@ -188,7 +188,7 @@ async def test_a_missing_program_is_not_tried_again(make_order, recorder, tmp_pa
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder, tmp_path):
     command = stand_in("print(open(T + '/gemini-ok.jsonl').read(), flush=True)\ntime.sleep(600)")
     await run(command, make_order(), recorder, tmp_path, kind=Impatient)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert not os.path.exists(f"/proc/{recorder.identities[0].pid}")
 
 

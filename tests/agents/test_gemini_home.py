@@ -36,7 +36,7 @@ def settle(make_order, home, workspace, tmp_path):
             "GEMINI_CLI_SYSTEM_SETTINGS_PATH": str(tmp_path / "system"),
         }
         order = make_order(mcp_config=config, environment={**whole, **(environment or {})})
-        gemini_home.lay_out(order, forced or {}, servers)
+        gemini_home.write_home(order, forced or {}, servers)
         return json.loads((gemini_home.path_of(order) / ".gemini" / "settings.json").read_text())
 
     return settle

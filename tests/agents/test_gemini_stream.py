@@ -9,7 +9,7 @@ import pytest
 
 from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, Said
 from sortie.agents.gemini.gemini_stream import GeminiReader
-from sortie.agents.turn_reader import Ending
+from sortie.agents.turn_reader import TurnExit
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
@@ -19,7 +19,7 @@ INIT = b'{"type":"init","session_id":"s","model":"m"}'
 
 
 def play(name, code=0, stderr="", resuming=""):
-    return Played(GeminiReader(resuming), recorded(name), Ending(code=code, stderr=stderr))
+    return Played(GeminiReader(resuming), recorded(name), TurnExit(code=code, stderr=stderr))
 
 
 def event(kind, **fields):
@@ -104,7 +104,7 @@ def test_tokens_of_a_failed_turn_are_counted():
 def test_a_limit_carries_the_delay_that_the_provider_asked_for():
     assert play("gemini-429-delay", 173).error.until - time.time() == pytest.approx(1200, abs=5)
     assert play("gemini-daily-quota", 173).error.until is None
-    told = verdict(failed("[API Error: Your quota will reset after 13h19m32s.]"), ending=Ending(code=173))
+    told = verdict(failed("[API Error: Your quota will reset after 13h19m32s.]"), ending=TurnExit(code=173))
     assert (told.outcome, round(told.error.until - time.time(), -1)) == (AgentError.RATE_LIMITED, 47970)
 
 
@@ -114,7 +114,7 @@ def test_an_error_is_told_in_the_words_of_the_provider():
 
 
 def test_an_error_is_known_by_its_words_where_a_lingering_process_left_no_exit_code():
-    ending = Ending(code=None, signal=15, by_us=True)
+    ending = TurnExit(code=None, signal=15, by_us=True)
     for name, kind in (("gemini-401", AgentError.AUTH), ("gemini-daily-quota", AgentError.RATE_LIMITED)):
         assert Played(GeminiReader(), recorded(name), ending).outcome == kind
 
@@ -153,9 +153,9 @@ def test_the_first_result_is_the_last_word():
 
 def test_success_needs_exit_code_zero_unless_we_ended_a_lingering_process():
     lines = (INIT, said("x"), success())
-    assert verdict(*lines, ending=Ending(code=1)).outcome == AgentError.TURN_FAILED
-    assert verdict(*lines, ending=Ending(code=None, signal=15)).outcome == AgentError.TURN_FAILED
-    assert verdict(*lines, ending=Ending(code=None, signal=15, by_us=True)).outcome == "completed"
+    assert verdict(*lines, ending=TurnExit(code=1)).outcome == AgentError.TURN_FAILED
+    assert verdict(*lines, ending=TurnExit(code=None, signal=15)).outcome == AgentError.TURN_FAILED
+    assert verdict(*lines, ending=TurnExit(code=None, signal=15, by_us=True)).outcome == "completed"
 
 
 def test_a_conversation_that_has_grown_too_long_is_refused_as_one_to_resume():
@@ -172,7 +172,7 @@ def test_a_missing_tool_server_fails_the_turn_that_did_without():
 
 def test_a_missing_tool_server_ends_the_turn_before_it_costs_anything():
     reader = GeminiReader()
-    reader.overhear("MCP issues detected. Run /mcp list for status.")
+    reader.read_stderr("MCP issues detected. Run /mcp list for status.")
     assert reader.decided
     error = reader.verdict(WELL)
     assert error and error.kind == AgentError.TOOLS
@@ -189,7 +189,7 @@ def test_a_missing_tool_server_ends_the_turn_before_it_costs_anything():
 )
 def test_a_long_wait_for_a_limit_is_left_to_us(line, seconds, decided):
     reader = GeminiReader()
-    (limited,) = reader.overhear(line)
+    (limited,) = reader.read_stderr(line)
     assert isinstance(limited, LimitReported) and limited.until
     assert limited.until - time.time() == pytest.approx(seconds, abs=5)
     assert reader.decided is decided
@@ -201,8 +201,8 @@ def test_a_long_wait_for_a_limit_is_left_to_us(line, seconds, decided):
 
 def test_what_tools_print_is_not_the_word_of_gemini():
     reader = GeminiReader()
-    reader.overhear("Error executing tool x: MCP issues detected")
-    reader.overhear("Error executing tool x: Attempt 1 failed. Retrying after 99000ms...")
+    reader.read_stderr("Error executing tool x: MCP issues detected")
+    reader.read_stderr("Error executing tool x: Attempt 1 failed. Retrying after 99000ms...")
     assert not reader.decided
     assert play("gemini-ok", stderr="Error executing tool x: MCP issues detected").outcome == "completed"
     assert play("gemini-ok", stderr="a\n[INFO] MCP issues detected.").outcome == AgentError.TOOLS
@@ -212,8 +212,8 @@ def test_standard_error_after_the_last_word_changes_nothing():
     reader = GeminiReader()
     for line in (INIT, said("x"), success()):
         reader.read(line)
-    assert reader.overhear("Attempt 1 failed: Quota. Retrying after 99000ms...") == []
-    assert reader.overhear("anything") == []
+    assert reader.read_stderr("Attempt 1 failed: Quota. Retrying after 99000ms...") == []
+    assert reader.read_stderr("anything") == []
     assert reader.verdict(WELL) is None
 
 
@@ -238,12 +238,12 @@ def test_standard_error_after_the_last_word_changes_nothing():
     ],
 )
 def test_an_exit_without_a_result(code, stderr, kind):
-    assert verdict(INIT, ending=Ending(code=code, stderr=stderr)).outcome == kind
+    assert verdict(INIT, ending=TurnExit(code=code, stderr=stderr)).outcome == kind
 
 
 def test_a_missing_login_is_told_without_the_noise_around_it():
     stderr = "YOLO mode is enabled. All tool calls will be automatically approved.\nPlease set an Auth method."
-    error = verdict(ending=Ending(code=41, stderr=stderr)).error
+    error = verdict(ending=TurnExit(code=41, stderr=stderr)).error
     assert str(error) == "Please set an Auth method. Set GEMINI_API_KEY, or run `gemini` once and log in."
 
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sortie.agents.jsonrpc import Gone, Peer, RpcError
+from sortie.agents.jsonrpc import Peer, PeerGone, ResponseError
 from sortie.process.child import start
 
 ANSWER = (
@@ -20,18 +20,18 @@ class Ear:
     def __init__(self):
         self.heard_methods, self.strays, self.asides = [], [], []
 
-    def heard(self, message):
+    def on_notification(self, message):
         self.heard_methods.append(message.method)
 
-    def asked(self, message):
+    def on_request(self, message):
         if message.method == "may":
             return {"allowed": True}
-        raise RpcError(-32601, "no such method")
+        raise ResponseError(-32601, "no such method")
 
-    def stray(self, line):
+    def on_unreadable(self, line):
         self.strays.append(line)
 
-    def muttered(self, text):
+    def on_stderr(self, text):
         self.asides.append(text)
 
 
@@ -99,7 +99,7 @@ out.flush()
 )
 async def test_every_form_of_error_is_one(other_side, error, code, message):
     async with other_side(f"answer(error={error!r})") as (peer, _):
-        with pytest.raises(RpcError) as caught:
+        with pytest.raises(ResponseError) as caught:
             await peer.request("fail", {}, 30)
     assert (caught.value.code, caught.value.message) == (code, message)
 
@@ -122,9 +122,9 @@ print(json.dumps({"id": request["id"], "result": told}), flush=True)
 
 async def test_an_end_without_an_answer_is_told_with_the_last_words(other_side):
     async with other_side("sys.stdin.readline(); sys.stderr.write('out of memory\\n'); sys.exit(3)") as (peer, ear):
-        with pytest.raises(Gone):
+        with pytest.raises(PeerGone):
             await peer.request("work", {}, 30)
-    assert list(peer.last_words) == ear.asides == ["out of memory"]
+    assert list(peer.stderr_tail) == ear.asides == ["out of memory"]
 
 
 async def test_silence_ends_in_time_and_a_later_answer_is_not_taken_for_another(other_side):

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from sortie.agents.agent import AgentSettings, ErrorReported, TurnEnded
+from sortie.agents.agent import AgentSettings, ErrorReported, TurnFinished
 from sortie.agents.opencode.opencode import OpenCode
 from sortie.agents.per_turn import Turn
 from sortie.errors import AgentError
@@ -185,7 +185,7 @@ def test_right_options_are_accepted():
 
 def test_keys_are_passed_on_and_the_rest_of_the_environment_is_not(make_order):
     assert "ANTHROPIC_API_KEY" in OpenCode.variables
-    assert set(agent().environment(make_order())) == {*make_order().environment, *OpenCode.fixed}
+    assert set(agent().environment(make_order())) == {*make_order().environment, *OpenCode.fixed_environment}
 
 
 def test_a_key_or_a_login_is_looked_for_and_not_insisted_on(tmp_path):
@@ -228,14 +228,14 @@ async def run(command, order, recorder, number=1, kind=OpenCode):
 async def failure(command, order, recorder, number=1):
     with pytest.raises(AgentError) as caught:
         await run(command, order, recorder, number)
-    assert recorder.events[-1] == TurnEnded(caught.value.kind)
+    assert recorder.events[-1] == TurnFinished(caught.value.kind)
     return caught.value
 
 
 async def test_a_turn_from_process_to_events(stand_in, make_order, recorder):
     await run(stand_in("assert sys.stdin.read() == 'Go.'\nplay('ok')"), make_order(), recorder)
     assert recorder.sessions == [RESUMED]
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert len(recorder.identities) == 1
 
 
@@ -257,7 +257,7 @@ async def test_a_conversation_of_another_place_is_never_spoken_in(stand_in, make
     await run(stand_in(RESUMES, listed), make_order(resume=RESUMED), recorder)
     assert recorder.sessions != [RESUMED]
     assert isinstance(recorder.events[0], ErrorReported)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
 
 
 async def test_a_resume_that_is_refused_begins_a_fresh_conversation(stand_in, make_order, workspace, recorder):
@@ -297,13 +297,13 @@ async def test_a_server_of_ours_that_did_not_start_fails_the_turn(stand_in, make
 
 
 class Impatient(OpenCode):
-    linger = 0.2
-    linger_after_failure = 0.2
+    exit_grace = 0.2
+    exit_grace_after_failure = 0.2
 
 
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder):
     await run(stand_in("play('ok')\ntime.sleep(600)"), make_order(), recorder, kind=Impatient)
-    assert recorder.events[-1] == TurnEnded("completed")
+    assert recorder.events[-1] == TurnFinished("completed")
     assert not os.path.exists(f"/proc/{recorder.identities[0].pid}")
 
 

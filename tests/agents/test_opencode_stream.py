@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, StderrLine
 from sortie.agents.opencode.opencode_stream import OpenCodeReader
-from sortie.agents.turn_reader import Ending
+from sortie.agents.turn_reader import TurnExit
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
 from .playing import WELL, Played, recorded
 
-FAILED = Ending(1)
+FAILED = TurnExit(1)
 LOG = "timestamp=2026-11-16T02:10:00.000Z level={} run=54671880 "
 LOST = LOG.format("WARN") + 'message="server unavailable" key=sortie-tools type=local status=failed'
 CLOSED = LOG.format("WARN") + 'message="MCP connection closed" server=sortie-tools'
@@ -111,13 +111,13 @@ def test_an_overflow_that_it_mends_is_no_failure_whatever_its_exit_code_says():
     lines = recorded("opencode-overflow")
     summary = next(number for number, text in enumerate(lines) if b'"step_finish"' in text)
     assert not Played(OpenCodeReader(), lines[: summary + 1]).reader.finished
-    assert play("overflow", Ending(None, 9)).outcome == AgentError.TURN_FAILED
+    assert play("overflow", TurnExit(None, 9)).outcome == AgentError.TURN_FAILED
 
 
 def test_a_conversation_that_outgrew_the_model_is_begun_anew():
     played = play("outgrown", FAILED)
     assert (played.outcome, played.error.retry) == (AgentError.SESSION, True)
-    assert play("outgrown", Ending(None, 15)).outcome == AgentError.UNFINISHED
+    assert play("outgrown", TurnExit(None, 15)).outcome == AgentError.UNFINISHED
     mended = recorded("opencode-overflow")[:4]
     assert Played(OpenCodeReader(), mended, FAILED).outcome == AgentError.UNFINISHED
 
@@ -223,7 +223,7 @@ def test_a_change_of_conversation_is_an_error():
 
 
 @pytest.mark.parametrize(
-    "ending", [Ending(1), Ending(None, 15), Ending(130)], ids=["failed", "terminated", "interrupted"]
+    "ending", [TurnExit(1), TurnExit(None, 15), TurnExit(130)], ids=["failed", "terminated", "interrupted"]
 )
 def test_a_success_needs_both_the_last_word_and_a_good_exit(ending):
     assert play("ok", ending).outcome == AgentError.TURN_FAILED
@@ -231,7 +231,7 @@ def test_a_success_needs_both_the_last_word_and_a_good_exit(ending):
 
 
 def test_one_that_lingers_after_its_last_word_has_completed():
-    assert play("ok", Ending(None, 15, by_us=True)).outcome == "completed"
+    assert play("ok", TurnExit(None, 15, by_us=True)).outcome == "completed"
 
 
 # -- standard error --------------------------------------------------------------------------------------------
@@ -240,31 +240,31 @@ def test_one_that_lingers_after_its_last_word_has_completed():
 @pytest.mark.parametrize("said", [LOST, CLOSED])
 def test_our_server_that_does_not_run_fails_the_turn_at_once(said):
     reader = OpenCodeReader()
-    assert [type(event) for event in reader.overhear(said)] == [ErrorReported]
+    assert [type(event) for event in reader.read_stderr(said)] == [ErrorReported]
     assert reader.decided
-    assert play("ok", Ending(stderr=f"noise\n{said}")).outcome == AgentError.TOOLS
+    assert play("ok", TurnExit(stderr=f"noise\n{said}")).outcome == AgentError.TOOLS
 
 
 def test_other_servers_are_the_users_own_business():
-    assert play("ok", Ending(stderr=OTHER_LOST)).outcome == "completed"
+    assert play("ok", TurnExit(stderr=OTHER_LOST)).outcome == "completed"
 
 
 def test_what_a_provider_says_cannot_pretend_to_be_a_lost_server():
     forged = ATTEMPT.format("false", 'message=\\"server unavailable\\" key=sortie-tools')
-    assert play("ok", Ending(stderr=forged)).outcome == "completed"
+    assert play("ok", TurnExit(stderr=forged)).outcome == "completed"
 
 
 def test_an_agent_that_does_not_exist_is_not_replaced_silently():
-    played = play("ok", Ending(stderr=NO_AGENT))
+    played = play("ok", TurnExit(stderr=NO_AGENT))
     assert (played.outcome, played.error.retry) == (AgentError.CONFIG, False)
     assert 'agent "nobody" not found' in str(played.error)
 
 
 def test_an_unknown_model_is_told_by_name_although_the_stream_calls_it_unexpected():
-    played = play("bad-model", Ending(1, stderr=NO_MODEL))
+    played = play("bad-model", TurnExit(1, stderr=NO_MODEL))
     assert (played.outcome, played.error.message) == (AgentError.CONFIG, "Model not found: fake/none.")
     reader = OpenCodeReader()
-    reader.overhear(NO_MODEL)
+    reader.read_stderr(NO_MODEL)
     assert Played(reader, recorded("opencode-bad-model"), FAILED).outcome == AgentError.CONFIG
 
 
@@ -278,21 +278,21 @@ def test_an_unknown_model_is_told_by_name_although_the_stream_calls_it_unexpecte
 )
 def test_attempts_that_are_made_again_are_told_and_decide_nothing(said, event):
     reader = OpenCodeReader()
-    assert reader.overhear(ATTEMPT.format("false", said)) == [event]
-    assert reader.overhear(ATTEMPT.format("false", said)[:-1]) == [event]
-    assert reader.overhear(ATTEMPT.format("true", said)) == []
+    assert reader.read_stderr(ATTEMPT.format("false", said)) == [event]
+    assert reader.read_stderr(ATTEMPT.format("false", said)[:-1]) == [event]
+    assert reader.read_stderr(ATTEMPT.format("true", said)) == []
     assert not reader.decided
 
 
 def test_a_limit_that_lasts_is_not_waited_out_in_silence():
     reader = OpenCodeReader()
-    reader.overhear(ATTEMPT.format("false", "Rate limit reached, try again in 20s"))
+    reader.read_stderr(ATTEMPT.format("false", "Rate limit reached, try again in 20s"))
     assert not reader.decided
-    (event,) = reader.overhear(ATTEMPT.format("false", "Rate limit reached, try again in 20m"))
+    (event,) = reader.read_stderr(ATTEMPT.format("false", "Rate limit reached, try again in 20m"))
     assert isinstance(event, LimitReported) and reader.failure
     assert event.until == pytest.approx(time.time() + 1200, abs=60)
     assert (reader.failure.kind, reader.failure.until) == (AgentError.RATE_LIMITED, event.until)
-    mended = play("ok", Ending(stderr=ATTEMPT.format("false", "Rate limit reached, try again in 20m")))
+    mended = play("ok", TurnExit(stderr=ATTEMPT.format("false", "Rate limit reached, try again in 20m")))
     assert mended.outcome == "completed"
 
 
@@ -308,7 +308,7 @@ def test_a_limit_that_lasts_is_not_waited_out_in_silence():
     ],
 )
 def test_an_exit_without_a_last_word_is_explained_by_standard_error(stderr, kind):
-    played = verdict(ending=Ending(1, stderr=stderr))
+    played = verdict(ending=TurnExit(1, stderr=stderr))
     assert played.outcome == kind
     assert "\x1b" not in str(played.error)
 
@@ -372,4 +372,4 @@ KINDS = st.sampled_from(["step_start", "step_finish", "text", "reasoning", "tool
 @given(st.lists(st.tuples(KINDS, PARTS | JSON, JSON), max_size=6), st.text(max_size=40))
 def test_nothing_raises_and_nothing_but_a_stop_makes_a_success(events, stderr):
     lines = [line(type, part=part, error=error) for type, part, error in events]
-    assert verdict(*lines, ending=Ending(stderr=stderr)).error is not None
+    assert verdict(*lines, ending=TurnExit(stderr=stderr)).error is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sortie.agents.command import CommandAgent
-from sortie.agents.program import Program, answer_of, check_command, locate, missing_program, shell_command
+from sortie.agents.program import Program, check_command, locate, missing_program, run_command, shell_command
 from sortie.errors import AgentError
 
 PROGRAM = Program(name="Agent", command="agent", install="npm install -g agent", tested=("1.2.0", "1.10.3"))
@@ -55,14 +55,14 @@ async def test_a_script_beside_the_workflow_is_found(tmp_path):
 
 
 async def test_an_answer_holds_both_outputs_and_takes_what_is_fed(tmp_path):
-    answer = await answer_of(["sh", "-c", "cat; echo problem >&2; exit 4"], tmp_path, ENVIRONMENT, b"fed\n")
+    answer = await run_command(["sh", "-c", "cat; echo problem >&2; exit 4"], tmp_path, ENVIRONMENT, b"fed\n")
     assert answer is not None
     assert (answer.code, answer.stdout, answer.stderr) == (4, "fed", "problem")
 
 
 async def test_arguments_reach_the_command_as_they_are(tmp_path):
     arguments = ["a b", "$HOME", "'\"", "", "-n"]
-    answer = await answer_of(shell_command("printf '%s|'", arguments), tmp_path, ENVIRONMENT)
+    answer = await run_command(shell_command("printf '%s|'", arguments), tmp_path, ENVIRONMENT)
     assert answer is not None
     assert answer.stdout == "a b|$HOME|'\"||-n|"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from sortie.agents.agent import Used
-from sortie.agents.turn_reader import LINE_LIMIT, Ending, Meter, brief, speech
+from sortie.agents.turn_reader import LINE_LIMIT, Meter, TurnExit, message_lines, shorten
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 from sortie.process.pipes import LineSplitter
@@ -47,15 +47,15 @@ def test_a_total_counts_only_what_amounts_have_not_told():
 
 @given(st.text(max_size=10_000))
 def test_speech_is_short_lines_without_empty_ones(text):
-    said = list(speech(text))
+    said = list(message_lines(text))
     assert all(line.text.strip() and len(line.text) <= 4_000 for line in said)
     assert not any("\n" in line.text for line in said)
 
 
 @given(values)
 def test_anything_fits_on_one_line(value):
-    assert "\n" not in brief(value)
-    assert len(brief(value)) <= 200
+    assert "\n" not in shorten(value)
+    assert len(shorten(value)) <= 200
 
 
 @pytest.fixture(params=list(READERS))
@@ -67,7 +67,7 @@ def kind(request):
 @given(lines=st.lists(st.binary(max_size=300), max_size=20), code=st.integers(0, 255))
 def test_any_bytes_are_read_and_make_no_success(lines, code):
     for make in READERS.values():
-        played = Played(make(), lines, Ending(code=code))
+        played = Played(make(), lines, TurnExit(code=code))
         assert played.error is not None
 
 
@@ -186,7 +186,13 @@ NASTY = (
 @pytest.mark.parametrize("stderr", NASTY)
 def test_an_agent_that_a_signal_ended_is_judged_by_the_signal(kind, stderr):
     """Also where a shell tells it as 128 and the number, and where the signal was ours."""
-    for ending in (Ending(137), Ending(143), Ending(None, 9), Ending(None, 15, by_us=True), Ending(1, by_us=True)):
+    for ending in (
+        TurnExit(137),
+        TurnExit(143),
+        TurnExit(None, 9),
+        TurnExit(None, 15, by_us=True),
+        TurnExit(1, by_us=True),
+    ):
         reader = READERS[kind]()
         error = reader.verdict(replace(ending, stderr=stderr))
         assert error and error.kind == AgentError.UNFINISHED
@@ -223,7 +229,7 @@ def test_a_line_of_twenty_megabytes_is_read_and_one_beyond_the_limit_is_no_succe
     assert reader.read(huge)
     nested = b"[" * 200_000 + b"]" * 200_000
     assert reader.read(nested)
-    assert reader.verdict(Ending()) is not None
+    assert reader.verdict(TurnExit()) is not None
 
 
 def test_what_comes_after_the_last_word_does_not_raise(kind):

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 import sortie
-from sortie.agents.error_kinds import fault, fault_of_exit
+from sortie.agents.error_kinds import classify_error, classify_exit
 from sortie.agents.gemini.gemini_home import _COMMENT
 from sortie.agents.gemini.gemini_stream import GeminiReader
 from sortie.agents.opencode.opencode_stream import OpenCodeReader
 from sortie.agents.reset_times import reset_time
-from sortie.agents.turn_reader import Ending
+from sortie.agents.turn_reader import TurnExit
 from sortie.cli.format import clean
 from sortie.workflow.gotemplate import go_lines
 
@@ -89,13 +89,16 @@ def test_every_pattern_is_linear(name):
 
 ENTRANCES: dict[str, Callable[[str], object]] = {
     "reset": reset_time,
-    "fault": fault,
-    "exit": lambda text: fault_of_exit(1, None, text),
+    "classify_error": classify_error,
+    "exit": lambda text: classify_exit(1, None, text),
     "clean": clean,
     "prompt": lambda text: list(go_lines(text)),
     "comments": lambda text: _COMMENT.sub("", text),
-    "opencode": lambda text: (OpenCodeReader().overhear(text), OpenCodeReader().verdict(Ending(1, stderr=text))),
-    "gemini": lambda text: (GeminiReader().overhear(text), GeminiReader().verdict(Ending(144, stderr=text))),
+    "opencode": lambda text: (
+        OpenCodeReader().read_stderr(text),
+        OpenCodeReader().verdict(TurnExit(1, stderr=text)),
+    ),
+    "gemini": lambda text: (GeminiReader().read_stderr(text), GeminiReader().verdict(TurnExit(144, stderr=text))),
 }
 
 PUMPS = (

@@ -107,7 +107,7 @@ class ErrorReported(Struct, frozen=True):
     detail: str
 
 
-class TurnEnded(Struct, frozen=True):
+class TurnFinished(Struct, frozen=True):
     """The last event of each turn: `completed`, or the kind of the `AgentError` that is raised."""
 
     reason: str
@@ -123,7 +123,7 @@ AgentEvent = (
     | Used
     | LimitReported
     | ErrorReported
-    | TurnEnded
+    | TurnFinished
 )
 
 
@@ -145,7 +145,7 @@ class Reporter(Protocol):
         """Any event counts as a sign of life. Never blocks, never raises."""
 
 
-class Session(Protocol):
+class AgentSession(Protocol):
     async def turn(self, prompt: str, number: int) -> None:
         """Run one turn to its end. Returning means it completed; anything else raises `AgentError`.
 
@@ -193,4 +193,4 @@ class Agent(Protocol):
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
         """Whether it could start with this environment: program, version, login. Contacts no provider."""
 
-    async def open(self, order: SessionOrder, reporter: Reporter) -> Session: ...
+    async def open(self, order: SessionOrder, reporter: Reporter) -> AgentSession: ...

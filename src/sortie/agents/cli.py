@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from msgspec import Struct
 
 from ..errors import AgentError
-from .agent import AgentSettings, Finding, Reporter, Session, SessionOrder
+from .agent import AgentSession, AgentSettings, Finding, Reporter, SessionOrder
 from .options import check_options, read_options
 from .program import Program, check_command, locate, missing_program
 
@@ -20,18 +20,18 @@ Options = TypeVar("Options", bound=Struct)
 class CliAgent(ABC, Generic[Options]):
     """One coding-agent program. What is particular to it is in its subclass and nowhere else.
 
-    `keys` are the variables of which one must be set, unless one of the files `logins` (below HOME) exists;
-    `settings` are variables of its own that are passed on where they are set; `fixed` are always set.
+    `keys` are the variables of which one must be set, unless one of the files `login_files` (below HOME) exists;
+    `settings` are variables of its own that are passed on where they are set; `fixed_environment` are always set.
     """
 
     kind: ClassVar[str]
     program: ClassVar[Program]
     options_type: ClassVar[type[Struct]]
     keys: ClassVar[tuple[str, ...]] = ()
-    logins: ClassVar[tuple[str, ...]] = ()
+    login_files: ClassVar[tuple[str, ...]] = ()
     login_fix: ClassVar[str] = ""
     settings: ClassVar[tuple[str, ...]] = ()
-    fixed: ClassVar[Mapping[str, str]] = {}
+    fixed_environment: ClassVar[Mapping[str, str]] = {}
     variables: ClassVar[tuple[str, ...]] = ()
     needs_login: ClassVar[bool] = True
 
@@ -54,10 +54,10 @@ class CliAgent(ABC, Generic[Options]):
         return [*check_options(cls.kind, cls.options_type, settings.options), *check_command(settings.command)]
 
     def missing(self, environment: Mapping[str, str]) -> AgentError | None:
-        return missing_program(self.command, self.base, {**environment, **self.fixed})
+        return missing_program(self.command, self.base, {**environment, **self.fixed_environment})
 
     async def examine(self, environment: Mapping[str, str]) -> list[Finding]:
-        complete = {**environment, **self.fixed}
+        complete = {**environment, **self.fixed_environment}
         return [*await self.program.examine(self.command, self.base, complete), self.login(environment)]
 
     def login(self, environment: Mapping[str, str]) -> Finding:
@@ -65,16 +65,16 @@ class CliAgent(ABC, Generic[Options]):
         if present := [name for name in self.keys if environment.get(name)]:
             return Finding("PASS", "login", f"{present[0]} is set")
         home = Path(environment.get("HOME", "/"))
-        if files := [name for name in self.logins if (home / name).exists()]:
+        if files := [name for name in self.login_files if (home / name).exists()]:
             return Finding("PASS", "login", f"~/{files[0]} is there")
         return Finding("FAIL", "login", "there is neither a key nor a login.", self.login_fix)
 
     def environment(self, order: SessionOrder) -> dict[str, str]:
         """The complete environment of its processes."""
-        return {**order.environment, **self.fixed}
+        return {**order.environment, **self.fixed_environment}
 
     def located(self, order: SessionOrder) -> str:
         return locate(self.command, self.base, order.workspace)
 
     @abstractmethod
-    async def open(self, order: SessionOrder, reporter: Reporter) -> Session: ...
+    async def open(self, order: SessionOrder, reporter: Reporter) -> AgentSession: ...

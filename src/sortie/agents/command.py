@@ -17,10 +17,10 @@ import anyio
 from ..errors import AgentError
 from ..process.child import Child, Exit, start
 from ..protocol.session_files import SERVER
-from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnEnded
-from .error_kinds import fault_of_exit, how_it_ended
-from .program import answer_of, check_command, first_word, locate, missing_program, not_found
-from .script_check import fault_of_argument, fault_of_script, fault_of_text
+from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnFinished
+from .error_kinds import classify_exit, how_it_ended
+from .program import check_command, first_word, locate, missing_program, not_found, run_command
+from .script_check import check_argument, check_script, check_syntax
 
 DEFAULT_COMMAND = "./agent.sh"
 
@@ -54,23 +54,23 @@ class CommandAgent:
         Where it is an interpreter, the same of its script.
         What comes after is the agent's own business.
         """
-        if fault := await fault_of_text(self._command, self._base, environment):
+        if fault := await check_syntax(self._command, self._base, environment):
             return [fault]
         word = first_word(locate(self._command, self._base, self._base))
         if not word:
             return [Finding("WARN", "program", f"cannot tell which program `{self._command}` starts.")]
-        answer = await answer_of(["sh", "-c", 'command -v -- "$1"', "sh", word], self._base, environment)
+        answer = await run_command(["sh", "-c", 'command -v -- "$1"', "sh", word], self._base, environment)
         found = answer.stdout.strip() if answer and answer.code == 0 else ""
         # What is named by its path is looked at even where the shell does not find it: that tells why.
         path = word if "/" in word else found
         if "/" in path:
-            fault = await fault_of_script(self._base / path, environment)
+            fault = await check_script(self._base / path, environment)
             if fault is not None:
                 return [fault]
         if not found:
             why = self.missing(environment) or not_found(word)
             return [Finding("FAIL", "program", why.message, why.fix)]
-        fault = await fault_of_argument(self._command, word, self._base, environment)
+        fault = await check_argument(self._command, word, self._base, environment)
         return [fault or Finding("PASS", "program", found)]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> CommandSession:
@@ -108,21 +108,21 @@ class CommandSession:
         )
         await self._reporter.process_started(child.identity)
         said: deque[str] = deque(maxlen=_TAIL_LINES)
-        muttered: deque[str] = deque(maxlen=_TAIL_LINES)
+        stderr_lines: deque[str] = deque(maxlen=_TAIL_LINES)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.feed, prompt.encode("utf-8", "replace"))
-            tasks.start_soon(self._hear, child.error_lines(), StderrLine, muttered)
-            await self._hear(child.lines(), Said, said)
+            tasks.start_soon(self._report_lines, child.error_lines(), StderrLine, stderr_lines)
+            await self._report_lines(child.lines(), Said, said)
         await child.wait()
         exit = await child.end()
         self._child = None
         if exit.code != 0:
-            error = _failure(exit, "\n".join([*said, *muttered])[-_TAIL_CHARACTERS:].strip())
-            self._reporter.report(TurnEnded(error.kind))
+            error = _failure(exit, "\n".join([*said, *stderr_lines])[-_TAIL_CHARACTERS:].strip())
+            self._reporter.report(TurnFinished(error.kind))
             raise error
-        self._reporter.report(TurnEnded("completed"))
+        self._reporter.report(TurnFinished("completed"))
 
-    async def _hear(
+    async def _report_lines(
         self, lines: AsyncIterator[bytes], kind: type[Said] | type[StderrLine], tail: deque[str]
     ) -> None:
         async for line in lines:
@@ -142,6 +142,6 @@ class CommandSession:
 
 def _failure(exit: Exit, tail: str) -> AgentError:
     if exit.code in (126, 127):
-        return fault_of_exit(exit.code, None, tail)
+        return classify_exit(exit.code, None, tail)
     how = how_it_ended(exit.code, exit.signal)
     return AgentError(AgentError.TURN_FAILED, f"The agent {how}: {tail or 'it printed nothing'}")

@@ -109,7 +109,9 @@ _OVERLOAD = re.compile(
 )
 
 
-def fault(message: str, *, status: int | None = None, until: float | None = None, name: str = "") -> AgentError:
+def classify_error(
+    message: str, *, status: int | None = None, until: float | None = None, name: str = ""
+) -> AgentError:
     """The error for what an agent says about its provider.
 
     `status` is the HTTP status and `name` the agent's own name for the error, where they are told apart.
@@ -136,7 +138,7 @@ def _kind(code: int | None, text: str) -> str:
     return AgentError.TURN_FAILED
 
 
-def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
+def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
     """For a process that ended without a last word: by its exit code, and by what it reported on standard error.
 
     Where a signal ended it, ours or another, that is all there is to know: its words were about something else.
@@ -154,7 +156,7 @@ def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: b
             f"The program cannot be executed (exit code 126): {tail.rstrip('.')}.",
             fix="Make it executable: chmod +x.",
         )
-    report = stderr if code and ended_itself(code, signal, by_us=by_us) else ""
+    report = stderr if code and ended_by_itself(code, signal, by_us=by_us) else ""
     if _HOLLOW.search(report[-_LAST_WORDS:]):
         return AgentError(
             AgentError.NOT_FOUND,
@@ -162,7 +164,7 @@ def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: b
             fix="Install it anew, with the scripts and the optional packages that it comes with.",
         )
     report = _error_report(report)
-    known = fault(report) if report else None
+    known = classify_error(report) if report else None
     if known and (known.kind in (AgentError.AUTH, AgentError.RATE_LIMITED) or _NO_MODEL.search(report)):
         return known
     return AgentError(
@@ -171,7 +173,7 @@ def fault_of_exit(code: int | None, signal: int | None, stderr: str, *, by_us: b
     )
 
 
-def ended_itself(code: int | None, signal: int | None, *, by_us: bool = False) -> bool:
+def ended_by_itself(code: int | None, signal: int | None, *, by_us: bool = False) -> bool:
     """Whether it was the program that ended, so that what it said last can be the reason."""
     return not by_us and _killed_by(code, signal) is None
 

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 
-class FirstAlone:
+class FirstStart:
     """`gate` is a block that nobody else is in until one has gone through it without an error: then it is open."""
 
     def __init__(self) -> None:

@@ -21,10 +21,10 @@ from .turn_reader import LINE_LIMIT, decode
 
 _STDERR_LINES = 12
 _STDERR_LINE = 2_000
-_LAST_WORDS = 1.0
+_STDERR_WAIT = 1.0
 
 
-class RpcError(Exception):
+class ResponseError(Exception):
     """The other side answered with an error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -34,7 +34,7 @@ class RpcError(Exception):
         self.data = data
 
     @classmethod
-    def of(cls, error: Any) -> RpcError:
+    def of(cls, error: Any) -> ResponseError:
         """From whatever the other side put into the field."""
         if not isinstance(error, dict):
             return cls(0, str(error))
@@ -42,7 +42,7 @@ class RpcError(Exception):
         return cls(code if isinstance(code, int) else 0, str(message or "no message"), error.get("data"))
 
 
-class Gone(Exception):
+class PeerGone(Exception):
     """The other side ended before it answered."""
 
 
@@ -57,16 +57,16 @@ class Message(Struct, frozen=True):
 
 
 class Listener(Protocol):
-    def heard(self, message: Message) -> None:
+    def on_notification(self, message: Message) -> None:
         """A notification. Never raises."""
 
-    def asked(self, message: Message) -> Any:
-        """The answer to a request, or raises `RpcError`."""
+    def on_request(self, message: Message) -> Any:
+        """The answer to a request, or raises `ResponseError`."""
 
-    def stray(self, line: bytes) -> None:
+    def on_unreadable(self, line: bytes) -> None:
         """A line that is no message."""
 
-    def muttered(self, text: str) -> None:
+    def on_stderr(self, text: str) -> None:
         """A line of standard error."""
 
 
@@ -79,26 +79,26 @@ class Peer:
         self._head = {"jsonrpc": "2.0"} if versioned else {}
         self._numbers = itertools.count(1)
         self._lines: AsyncGenerator[bytes] | None = None
-        self.last_words: deque[str] = deque(maxlen=_STDERR_LINES)
+        self.stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
 
     async def request(self, method: str, params: Any, patience: float | None) -> Raw:
-        """The result. Raises `RpcError`, `Gone`, or `TimeoutError` after `patience` seconds."""
+        """The result. Raises `ResponseError`, `PeerGone`, or `TimeoutError` after `patience` seconds."""
         number = next(self._numbers)
         with anyio.fail_after(patience):
             await self._send({"id": number, "method": method, "params": params})
             answer = await self._read_until(lambda message: not message.method and message.id == number)
         if answer.error is not None:
-            raise RpcError.of(answer.error)
+            raise ResponseError.of(answer.error)
         return answer.result
 
     async def notify(self, method: str, params: Any = None) -> None:
         await self._send({"method": method} if params is None else {"method": method, "params": params})
 
-    async def listen_until(self, heard: Callable[[], bool], patience: float | None) -> None:
+    async def read_until(self, enough: Callable[[], bool], patience: float | None) -> None:
         """Go on reading until the listener has heard enough."""
         with anyio.fail_after(patience):
-            if not heard():
-                await self._read_until(lambda _: heard())
+            if not enough():
+                await self._read_until(lambda _: enough())
 
     async def close(self) -> None:
         if self._lines is not None:
@@ -110,12 +110,12 @@ class Peer:
 
     async def _read_until(self, wanted: Callable[[Message], bool]) -> Message:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._overhear)
+            tasks.start_soon(self._read_stderr)
             found = await self._read(wanted)
             # What it complains of at its end comes by another pipe, perhaps a moment later.
-            tasks.cancel_scope.deadline = anyio.current_time() + (0 if found else _LAST_WORDS)
+            tasks.cancel_scope.deadline = anyio.current_time() + (0 if found else _STDERR_WAIT)
         if found is None:
-            raise Gone
+            raise PeerGone
         return found
 
     async def _read(self, wanted: Callable[[Message], bool]) -> Message | None:
@@ -127,7 +127,7 @@ class Peer:
                 if message is None:
                     continue
                 if message.method:
-                    await self._take(message)
+                    await self._dispatch(message)
                 if wanted(message):
                     return message
         except BaseException:
@@ -139,22 +139,22 @@ class Peer:
         try:
             return decode(line, Message)
         except (msgspec.DecodeError, RecursionError):
-            self._listener.stray(line)
+            self._listener.on_unreadable(line)
             return None
 
-    async def _take(self, message: Message) -> None:
+    async def _dispatch(self, message: Message) -> None:
         if message.id is UNSET or message.id is None:
-            self._listener.heard(message)
+            self._listener.on_notification(message)
             return
         answer: dict[str, Any] = {"id": message.id}
         try:
-            answer["result"] = self._listener.asked(message)
-        except RpcError as error:
+            answer["result"] = self._listener.on_request(message)
+        except ResponseError as error:
             answer["error"] = {"code": error.code, "message": error.message}
         await self._send(answer)
 
-    async def _overhear(self) -> None:
+    async def _read_stderr(self) -> None:
         async for line in self._child.error_lines():
             text = line[:_STDERR_LINE].decode("utf-8", "replace")
-            self.last_words.append(text)
-            self._listener.muttered(text)
+            self.stderr_tail.append(text)
+            self._listener.on_stderr(text)

@@ -19,7 +19,7 @@ _SIZE_LIMIT = 4 * 1024 * 1024
 Entry = dict[str, Any]
 
 
-class Server(Struct, frozen=True):
+class McpServer(Struct, frozen=True):
     """One server: `command` for one that the agent starts, `url` for one that it calls."""
 
     type: str = ""
@@ -34,7 +34,7 @@ class _Config(Struct, frozen=True):
     servers: dict[str, Entry] = field(name="mcpServers", default={})
 
 
-def offered_entries(order: SessionOrder) -> dict[str, Entry]:
+def read_entries(order: SessionOrder) -> dict[str, Entry]:
     """The entries of the file as they are; raises `AgentError` where it cannot be read."""
     if order.mcp_config is None:
         return {}
@@ -46,10 +46,10 @@ def offered_entries(order: SessionOrder) -> dict[str, Entry]:
         raise _unreadable(order, error) from error
 
 
-def offered_servers(order: SessionOrder) -> dict[str, Server]:
+def read_servers(order: SessionOrder) -> dict[str, McpServer]:
     """The same, understood."""
     try:
-        return {name: msgspec.convert(entry, Server) for name, entry in offered_entries(order).items()}
+        return {name: msgspec.convert(entry, McpServer) for name, entry in read_entries(order).items()}
     except msgspec.ValidationError as error:
         raise _unreadable(order, error) from error
 

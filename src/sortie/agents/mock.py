@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Usage
 from ..errors import AgentError
-from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnEnded, Used
+from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnFinished, Used
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
@@ -64,7 +64,7 @@ class MockAgent:
     def __init__(self, script: Script, by_issue: Mapping[str, Script]) -> None:
         self._script = script
         self._by_issue = by_issue
-        self._played: Counter[str] = Counter()
+        self._turns_done: Counter[str] = Counter()
 
     @classmethod
     def from_settings(cls, settings: AgentSettings) -> MockAgent:
@@ -99,8 +99,8 @@ class MockAgent:
 
     def next_turn(self, order: SessionOrder) -> MockTurn:
         script = self._by_issue.get(order.identifier, self._script)
-        place = min(self._played[order.issue_id], len(script) - 1)
-        self._played[order.issue_id] += 1
+        place = min(self._turns_done[order.issue_id], len(script) - 1)
+        self._turns_done[order.issue_id] += 1
         return script[place]
 
 
@@ -123,9 +123,9 @@ class MockSession:
         try:
             await _conclude(turn)
         except AgentError as error:
-            self._reporter.report(TurnEnded(error.kind))
+            self._reporter.report(TurnFinished(error.kind))
             raise
-        self._reporter.report(TurnEnded("completed"))
+        self._reporter.report(TurnFinished("completed"))
 
     async def interrupt(self) -> None:
         """There is nobody to ask."""

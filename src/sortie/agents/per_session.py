@@ -25,26 +25,26 @@ from .agent import (
     SessionOpened,
     SessionOrder,
     StderrLine,
-    TurnEnded,
+    TurnFinished,
 )
 from .cli import CliAgent
-from .error_kinds import ended_itself, fault_of_exit
-from .first_alone import FirstAlone
-from .jsonrpc import Gone, Message, Peer, RpcError
+from .error_kinds import classify_exit, ended_by_itself
+from .first_alone import FirstStart
+from .jsonrpc import Message, Peer, PeerGone, ResponseError
 from .program import shell_command
-from .turn_reader import remarks
+from .turn_reader import program_lines
 
 _INTERRUPT_PATIENCE = 2.0
 # Between the end of its output and its own.
-_LAST_BREATH = 1.0
+_EXIT_WAIT = 1.0
 
 Options = TypeVar("Options", bound=Struct)
 
 
-class Conversation(ABC):
+class RpcConversation(ABC):
     """One session in the agent's own protocol. It is the listener of its peer; `report` tells its run.
 
-    Its methods may let `RpcError`, `Gone` and `TimeoutError` through: the session knows what they mean.
+    Its methods may let `ResponseError`, `PeerGone` and `TimeoutError` through: the session knows what they mean.
     """
 
     versioned: bool = True
@@ -55,16 +55,16 @@ class Conversation(ABC):
         self.read_timeout = read_timeout
 
     @abstractmethod
-    async def greet(self, peer: Peer) -> None:
+    async def handshake(self, peer: Peer) -> None:
         """Introduce ourselves, log in where the protocol asks for it."""
 
     @abstractmethod
-    async def fresh(self, peer: Peer) -> str:
+    async def start_conversation(self, peer: Peer) -> str:
         """Begin a conversation; its name."""
 
     @abstractmethod
     async def resume(self, peer: Peer, session_id: str) -> None:
-        """Go on with one; raises `AgentError` of kind SESSION or `RpcError` where the agent will not."""
+        """Go on with one; raises `AgentError` of kind SESSION or `ResponseError` where the agent will not."""
 
     @abstractmethod
     async def turn(self, peer: Peer, prompt: str, number: int) -> None:
@@ -75,41 +75,41 @@ class Conversation(ABC):
         """Ask the turn under way to end, and wait until the agent says that it has."""
 
     @abstractmethod
-    def heard(self, message: Message) -> None: ...
+    def on_notification(self, message: Message) -> None: ...
 
     @abstractmethod
-    def asked(self, message: Message) -> Any: ...
+    def on_request(self, message: Message) -> Any: ...
 
-    def failure(self, error: RpcError) -> AgentError:
+    def failure(self, error: ResponseError) -> AgentError:
         """What an error answer means."""
         return AgentError(AgentError.TURN_FAILED, f"The agent answered with an error: {error.message}")
 
-    def explained(self, said: str) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
+    def explain_exit(self, said: str) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
         """What it means that the process ended by itself with these words on standard error."""
         return None
 
-    def stray(self, line: bytes) -> None:
-        for remark in remarks(line[:4_000].decode("utf-8", "replace")):
+    def on_unreadable(self, line: bytes) -> None:
+        for remark in program_lines(line[:4_000].decode("utf-8", "replace")):
             self.report(remark)
         self.report(Heartbeat())
 
-    def muttered(self, text: str) -> None:
+    def on_stderr(self, text: str) -> None:
         self.report(StderrLine(text))
 
 
-class SessionwiseAgent(CliAgent[Options]):
+class PerSessionAgent(CliAgent[Options]):
     def __init__(self, command: str, options: Options, base: Path, read_timeout: float) -> None:
         super().__init__(command, options, base, read_timeout)
-        self._first = FirstAlone()
+        self._first = FirstStart()
 
     @abstractmethod
-    def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> Conversation: ...
+    def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> RpcConversation: ...
 
     def arguments(self, order: SessionOrder) -> list[str]:  # noqa: ARG002 - most need nothing
         """What follows the command; nothing by default."""
         return []
 
-    async def open(self, order: SessionOrder, reporter: Reporter) -> LivingSession:
+    async def open(self, order: SessionOrder, reporter: Reporter) -> LongLivedSession:
         async with self._first.gate():
             child = await start(
                 shell_command(self.located(order), self.arguments(order)),
@@ -121,8 +121,8 @@ class SessionwiseAgent(CliAgent[Options]):
             )
             async with _ended_on_failure(child):
                 await reporter.process_started(child.identity)
-                session = LivingSession(child, self.conversation(order, reporter.report), reporter)
-                await session.greet()
+                session = LongLivedSession(child, self.conversation(order, reporter.report), reporter)
+                await session.handshake()
         async with _ended_on_failure(child):
             await session.begin(order.resume)
         return session
@@ -138,36 +138,36 @@ async def _ended_on_failure(child: Child) -> AsyncIterator[None]:
         raise
 
 
-class LivingSession:
-    def __init__(self, child: Child, conversation: Conversation, reporter: Reporter) -> None:
+class LongLivedSession:
+    def __init__(self, child: Child, conversation: RpcConversation, reporter: Reporter) -> None:
         self._child = child
         self._conversation = conversation
         self._reporter = reporter
         self._peer = Peer(child, conversation, versioned=conversation.versioned)
         self._in_turn = False
 
-    async def greet(self) -> None:
-        async with self._understood():
-            await self._conversation.greet(self._peer)
+    async def handshake(self) -> None:
+        async with self._errors_classified():
+            await self._conversation.handshake(self._peer)
 
     async def begin(self, resume: str) -> None:
         """Resume the conversation, or begin one."""
-        async with self._understood():
+        async with self._errors_classified():
             resumed = bool(resume) and await self._resumed(resume)
-            session_id = resume if resumed else await self._conversation.fresh(self._peer)
+            session_id = resume if resumed else await self._conversation.start_conversation(self._peer)
         self._reporter.report(SessionOpened(session_id))
 
     async def turn(self, prompt: str, number: int) -> None:
         self._in_turn = True
         try:
-            async with self._understood():
+            async with self._errors_classified():
                 await self._conversation.turn(self._peer, prompt, number)
         except AgentError as error:
             self._in_turn = False
-            self._reporter.report(TurnEnded(error.kind))
+            self._reporter.report(TurnFinished(error.kind))
             raise
         self._in_turn = False
-        self._reporter.report(TurnEnded("completed"))
+        self._reporter.report(TurnFinished("completed"))
 
     async def interrupt(self) -> None:
         if not self._in_turn:
@@ -175,7 +175,7 @@ class LivingSession:
         with anyio.move_on_after(_INTERRUPT_PATIENCE):
             try:
                 await self._conversation.cancel(self._peer)
-            except (RpcError, Gone, TimeoutError):
+            except (ResponseError, PeerGone, TimeoutError):
                 pass  # it is ended next, whatever it says
         self._in_turn = False
 
@@ -184,13 +184,13 @@ class LivingSession:
         await self._peer.close()
 
     @asynccontextmanager
-    async def _understood(self) -> AsyncIterator[None]:
+    async def _errors_classified(self) -> AsyncIterator[None]:
         """Turns the ways in which an exchange fails into `AgentError`."""
         try:
             yield
-        except RpcError as error:
+        except ResponseError as error:
             raise self._conversation.failure(error) from error
-        except Gone as error:
+        except PeerGone as error:
             raise await self._fault_of_exit() from error
         except TimeoutError as error:
             raise AgentError(
@@ -200,19 +200,19 @@ class LivingSession:
             ) from error
 
     async def _fault_of_exit(self) -> AgentError:
-        with anyio.move_on_after(_LAST_BREATH):
+        with anyio.move_on_after(_EXIT_WAIT):
             await self._child.wait()
         exit = await self._child.end()
-        said = "\n".join(self._peer.last_words)
+        said = "\n".join(self._peer.stderr_tail)
         known = None
-        if ended_itself(exit.code, exit.signal, by_us=exit.ended_by_us):
-            known = self._conversation.explained(said)
-        return known or fault_of_exit(exit.code, exit.signal, said, by_us=exit.ended_by_us)
+        if ended_by_itself(exit.code, exit.signal, by_us=exit.ended_by_us):
+            known = self._conversation.explain_exit(said)
+        return known or classify_exit(exit.code, exit.signal, said, by_us=exit.ended_by_us)
 
     async def _resumed(self, session_id: str) -> bool:
         try:
             await self._conversation.resume(self._peer, session_id)
-        except RpcError as error:
+        except ResponseError as error:
             refusal = error.message
         except AgentError as error:
             if error.kind != AgentError.SESSION:

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from ..errors import AgentError
 from ..process.child import Child, start
-from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnEnded, is_session_id
+from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnFinished, is_session_id
 from .cli import CliAgent
 from .program import shell_command
-from .turn_reader import LINE_LIMIT, Ending, TurnReader
+from .turn_reader import LINE_LIMIT, TurnExit, TurnReader
 
 _INTERRUPT_PATIENCE = 2.0
 _STDERR_LINES = 12
@@ -47,17 +47,17 @@ class Invocation(Struct, frozen=True, kw_only=True):
     session_id: str = ""
 
 
-class TurnwiseAgent(CliAgent[Options]):
-    """After its last word a process has `linger` seconds to put things away; then it is ended, and its word stands.
+class PerTurnAgent(CliAgent[Options]):
+    """After its final event a process has `exit_grace` seconds to exit; then it is ended, and that event counts.
 
-    One that goes on although the turn has failed has `linger_after_failure`.
+    One that goes on although the turn has failed has `exit_grace_after_failure`.
     """
 
-    linger: ClassVar[float] = 10.0
-    linger_after_failure: ClassVar[float] = 3.0
+    exit_grace: ClassVar[float] = 10.0
+    exit_grace_after_failure: ClassVar[float] = 3.0
 
-    async def open(self, order: SessionOrder, reporter: Reporter) -> TurnwiseSession:
-        return TurnwiseSession(self, order, reporter)
+    async def open(self, order: SessionOrder, reporter: Reporter) -> PerTurnSession:
+        return PerTurnSession(self, order, reporter)
 
     @abstractmethod
     def invocation(self, turn: Turn) -> Invocation: ...
@@ -70,8 +70,8 @@ class TurnwiseAgent(CliAgent[Options]):
         """Whatever must be in place before the first process of a session; nothing by default."""
 
 
-class TurnwiseSession:
-    def __init__(self, agent: TurnwiseAgent[Options], order: SessionOrder, reporter: Reporter) -> None:
+class PerTurnSession:
+    def __init__(self, agent: PerTurnAgent[Options], order: SessionOrder, reporter: Reporter) -> None:
         self._agent = agent
         self._order = order
         self._reporter = reporter
@@ -82,11 +82,11 @@ class TurnwiseSession:
 
     async def turn(self, prompt: str, number: int) -> None:
         try:
-            await self._begin(prompt, number)
+            await self._run_or_start_over(prompt, number)
         except AgentError as error:
-            self._reporter.report(TurnEnded(error.kind))
+            self._reporter.report(TurnFinished(error.kind))
             raise
-        self._reporter.report(TurnEnded("completed"))
+        self._reporter.report(TurnFinished("completed"))
 
     async def interrupt(self) -> None:
         if self._child is not None:
@@ -99,17 +99,17 @@ class TurnwiseSession:
             await self._child.end()
             self._child = None
 
-    async def _begin(self, prompt: str, number: int) -> None:
+    async def _run_or_start_over(self, prompt: str, number: int) -> None:
         try:
-            await self._play(prompt, number)
+            await self._run(prompt, number)
         except AgentError as error:
             if error.kind != AgentError.SESSION or number > 1 or not self._session_id:
                 raise
             self._reporter.report(ErrorReported(f"{error.message} A fresh conversation begins."))
             self._session_id = ""
-            await self._play(prompt, number)
+            await self._run(prompt, number)
 
-    async def _play(self, prompt: str, number: int) -> None:
+    async def _run(self, prompt: str, number: int) -> None:
         turn = Turn(order=self._order, prompt=prompt, number=number, session_id=self._session_id)
         invocation = self._agent.invocation(turn)
         reader = self._agent.reader(replace(turn, session_id=turn.session_id or invocation.session_id))
@@ -122,47 +122,47 @@ class TurnwiseSession:
             separate_stderr=True,
         )
         await self._reporter.process_started(child.identity)
-        muttered = await self._listen(child, invocation.stdin, reader)
+        stderr_lines = await self._read_output(child, invocation.stdin, reader)
         await child.wait()
         exit = await child.end()
         self._child = None
-        ending = Ending(exit.code, exit.signal, "\n".join(muttered), by_us=exit.ended_by_us)
+        ending = TurnExit(exit.code, exit.signal, "\n".join(stderr_lines), by_us=exit.ended_by_us)
         if error := reader.verdict(ending):
             raise error
 
-    async def _listen(self, child: Child, stdin: bytes, reader: TurnReader) -> deque[str]:
+    async def _read_output(self, child: Child, stdin: bytes, reader: TurnReader) -> deque[str]:
         """Until the process has ended, or has said its last word and lingers."""
-        muttered: deque[str] = deque(maxlen=_STDERR_LINES)
-        with anyio.CancelScope() as patience:
+        stderr_lines: deque[str] = deque(maxlen=_STDERR_LINES)
+        with anyio.CancelScope() as deadline_scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(child.feed, stdin)
-                tasks.start_soon(self._overhear, child, muttered, reader, patience)
+                tasks.start_soon(self._read_stderr, child, stderr_lines, reader, deadline_scope)
                 async for line in child.lines(LINE_LIMIT):
                     for event in reader.read(line):
                         self._reporter.report(event)
                     self._note_session(reader)
-                    patience.deadline = self._deadline(reader, patience.deadline)
-        if patience.cancelled_caught:
+                    deadline_scope.deadline = self._deadline(reader, deadline_scope.deadline)
+        if deadline_scope.cancelled_caught:
             await child.end()
-        return muttered
+        return stderr_lines
 
     def _deadline(self, reader: TurnReader, deadline: float) -> float:
         """When the process must be gone: never, unless nothing that it could still say changes anything."""
         if not reader.decided:
             return math.inf
-        wait = self._agent.linger if reader.finished else self._agent.linger_after_failure
+        wait = self._agent.exit_grace if reader.finished else self._agent.exit_grace_after_failure
         return min(deadline, anyio.current_time() + wait)
 
-    async def _overhear(
-        self, child: Child, muttered: deque[str], reader: TurnReader, patience: anyio.CancelScope
+    async def _read_stderr(
+        self, child: Child, stderr_lines: deque[str], reader: TurnReader, deadline_scope: anyio.CancelScope
     ) -> None:
         async for line in child.error_lines():
             text = line[:_STDERR_LINE].decode("utf-8", "replace")
-            muttered.append(text)
+            stderr_lines.append(text)
             self._reporter.report(StderrLine(text))
-            for event in reader.overhear(text):
+            for event in reader.read_stderr(text):
                 self._reporter.report(event)
-            patience.deadline = self._deadline(reader, patience.deadline)
+            deadline_scope.deadline = self._deadline(reader, deadline_scope.deadline)
 
     def _note_session(self, reader: TurnReader) -> None:
         if reader.session_id != self._announced and is_session_id(reader.session_id):

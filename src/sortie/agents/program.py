@@ -22,7 +22,7 @@ from msgspec import Struct
 from ..errors import AgentError
 from ..process.child import start
 from .agent import Finding
-from .turn_reader import brief
+from .turn_reader import shorten
 
 _RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
 _VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})+")
@@ -47,7 +47,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
     async def examine(self, command: str, base: Path, environment: Mapping[str, str]) -> list[Finding]:
         """Whether it starts, and which version it is."""
-        answer = await answer_of(
+        answer = await run_command(
             shell_command(locate(command, base, base), self.version_arguments), base, environment
         )
         if answer is None:
@@ -55,7 +55,7 @@ class Program(Struct, frozen=True, kw_only=True):
             return [Finding("FAIL", "program", f"`{command} --version` gave no answer.", fix)]
         if answer.code != 0:
             fix = f"Install it ({self.install}), or set agent.command."
-            said = brief(answer.stderr or answer.stdout)
+            said = shorten(answer.stderr or answer.stdout)
             return [Finding("FAIL", "program", f"`{command}` does not run: {said or 'no output'}.", fix)]
         said = answer.stdout.strip() or answer.stderr.strip()
         return [Finding("PASS", "program", command), self._judge(said)]
@@ -76,20 +76,20 @@ class Program(Struct, frozen=True, kw_only=True):
         return f"tested with {oldest}" if oldest == newest else f"tested with {oldest} to {newest}"
 
 
-class Answer(Struct, frozen=True):
+class CommandOutput(Struct, frozen=True):
     code: int | None
     stdout: str
     stderr: str
 
 
-async def answer_of(
+async def run_command(
     argv: list[str],
     directory: Path,
     environment: Mapping[str, str],
     stdin: bytes = b"",
     *,
     cwd_fd: int | None = None,
-) -> Answer | None:
+) -> CommandOutput | None:
     """What a short command prints; None where it does not end in time. Nothing of it stays alive.
 
     It runs in the directory, or in the one that is open as `cwd_fd`.
@@ -115,7 +115,7 @@ async def answer_of(
         with anyio.CancelScope(shield=True):
             await child.end(grace=1.0)
     stdout, stderr = (b"\n".join(lines).decode("utf-8", "replace") for lines in spoken.values())
-    return Answer(exit.code, stdout, stderr)
+    return CommandOutput(exit.code, stdout, stderr)
 
 
 async def _collect(lines: AsyncIterator[bytes], into: list[bytes]) -> None:
@@ -175,7 +175,7 @@ def _unusable(path: Path, word: str) -> AgentError | None:
     except OSError as error:
         kind = AgentError.NOT_EXECUTABLE if isinstance(error, PermissionError) else AgentError.NOT_FOUND
         fix = "Correct agent.command, or let this user into the directories above it."
-        return AgentError(kind, f"{brief(word, 80)} cannot be reached: {error.strerror}.", fix=fix)
+        return AgentError(kind, f"{shorten(word, 80)} cannot be reached: {error.strerror}.", fix=fix)
     if is_file and os.access(path, os.X_OK):
         return None
     fix = f"Run: chmod +x {shlex.quote(str(path))}" if is_file else "Correct agent.command."

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .agent import Finding
-from .program import answer_of
-from .turn_reader import brief
+from .program import run_command
+from .turn_reader import shorten
 
 _LARGEST = 1024 * 1024
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
@@ -34,7 +34,7 @@ except SyntaxError as error:
 """
 
 
-async def fault_of_script(script: Path, environment: Mapping[str, str]) -> Finding | None:
+async def check_script(script: Path, environment: Mapping[str, str]) -> Finding | None:
     """The first thing that is wrong with a file that is to be run; None for programs and for good scripts.
 
     None too for what is not there, or where nobody may look: the shell tells that.
@@ -63,17 +63,15 @@ async def fault_of_script(script: Path, environment: Mapping[str, str]) -> Findi
     return await _fault_of_syntax(words[-1], script, environment)
 
 
-async def fault_of_text(command: str, base: Path, environment: Mapping[str, str]) -> Finding | None:
+async def check_syntax(command: str, base: Path, environment: Mapping[str, str]) -> Finding | None:
     """A mistake in the command itself, which a shell finds without running it."""
-    answer = await answer_of(["sh", "-n", "-c", command], base, environment)
+    answer = await run_command(["sh", "-n", "-c", command], base, environment)
     if answer is None or answer.code == 0:
         return None
-    return _failed(f"`{command}` has a syntax error: {brief(answer.stderr)}.", "Correct agent.command.")
+    return _failed(f"`{command}` has a syntax error: {shorten(answer.stderr)}.", "Correct agent.command.")
 
 
-async def fault_of_argument(
-    command: str, program: str, base: Path, environment: Mapping[str, str]
-) -> Finding | None:
+async def check_argument(command: str, program: str, base: Path, environment: Mapping[str, str]) -> Finding | None:
     """The same where an interpreter is handed the script, which then need not be executable.
 
     It is looked for in the workspace, where the command runs: one beside the workflow file is not found.
@@ -153,10 +151,10 @@ async def _fault_of_syntax(interpreter: str, script: Path, environment: Mapping[
         check = [interpreter, "-I", "-S", "-c", _PYTHON_CHECK, str(script)]
     else:
         return None
-    answer = await answer_of(check, script.parent, environment)
+    answer = await run_command(check, script.parent, environment)
     if answer is None or answer.code == 0:
         return None
-    return _failed(f"{script} has a syntax error: {brief(answer.stderr)}.", "Correct it there.")
+    return _failed(f"{script} has a syntax error: {shorten(answer.stderr)}.", "Correct it there.")
 
 
 def _with_windows_lines(script: Path) -> Finding:

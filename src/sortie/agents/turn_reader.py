@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..core.model import Usage
 from ..errors import AgentError
 from .agent import AgentEvent, Heartbeat, Said, StderrLine, Used
-from .error_kinds import ended_itself, fault_of_exit, how_it_ended
+from .error_kinds import classify_exit, ended_by_itself, how_it_ended
 
 # A tool's result, an image in base64: real agents write lines of many megabytes.
 LINE_LIMIT = 32 * 1024 * 1024
@@ -36,7 +36,7 @@ S = TypeVar("S", bound=Struct)
 ALIVE = Heartbeat()
 
 
-class Ending(Struct, frozen=True):
+class TurnExit(Struct, frozen=True):
     """How the process of a turn ended; `by_us` where it had said its last word and did not leave by itself."""
 
     code: int | None = 0
@@ -72,26 +72,26 @@ class TurnReader(ABC):
 
     def unreadable(self, line: bytes) -> Iterator[AgentEvent]:
         """A line that is no event. Programs print warnings among their JSON, which nobody said."""
-        return remarks(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
+        return program_lines(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
 
-    def overhear(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
+    def read_stderr(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
         """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
         return []
 
-    def verdict(self, ending: Ending) -> AgentError | None:
+    def verdict(self, ending: TurnExit) -> AgentError | None:
         """None only where the turn completed."""
         if self.failure:
             return self.failure
         if not self.finished:
             code, signal, by_us = ending.code, ending.signal, ending.by_us
-            heard = ending if ended_itself(code, signal, by_us=by_us) else replace(ending, stderr="")
-            return self.explained(heard) or fault_of_exit(code, signal, ending.stderr, by_us=by_us)
+            known = ending if ended_by_itself(code, signal, by_us=by_us) else replace(ending, stderr="")
+            return self.explain_exit(known) or classify_exit(code, signal, ending.stderr, by_us=by_us)
         if not ending.by_us and ending.code != 0:
             said = f"The agent reported success and then {how_it_ended(ending.code, ending.signal)}."
             return AgentError(AgentError.TURN_FAILED, said)
         return None
 
-    def explained(self, ending: Ending) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
+    def explain_exit(self, ending: TurnExit) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
         """What this agent's exit without a last word is known to mean.
 
         Of one that a signal ended, standard error is not told: it would explain nothing.
@@ -137,24 +137,24 @@ def decode(line: bytes | msgspec.Raw, model: type[S]) -> S:
     try:
         return msgspec.json.decode(line, type=model)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        mended = _mended(raw := bytes(line))
+        mended = _repaired(raw := bytes(line))
         if mended == raw:
             raise
         return msgspec.json.decode(mended, type=model)
 
 
-def _mended(line: bytes) -> bytes:
+def _repaired(line: bytes) -> bytes:
     """JSON whose strings hold characters only: no bytes that are not UTF-8, no half of a surrogate pair."""
     text = line.decode("utf-8", "replace").encode()
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
 
 
-def speech(text: str) -> Iterator[Said]:
+def message_lines(text: str) -> Iterator[Said]:
     """What the agent said as lines for the log: none too long, not too many, no empty ones."""
     return map(Said, _lines(text))
 
 
-def remarks(text: str) -> Iterator[StderrLine]:
+def program_lines(text: str) -> Iterator[StderrLine]:
     """The same for what the program, and not the agent, has to say."""
     return map(StderrLine, _lines(text))
 
@@ -164,7 +164,7 @@ def _lines(text: str) -> list[str]:
     return [line[:_LINE_CHARACTERS] for line in lines[:_LINES]]
 
 
-def brief(value: Any, limit: int = 200) -> str:
+def shorten(value: Any, limit: int = 200) -> str:
     """Anything on one line, cut: the arguments of a tool, an error."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode("utf-8", "replace")
     line = " ".join(text[: 4 * limit].split())

@@ -18,7 +18,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..agents.agent import Agent, Finding
-from ..agents.program import answer_of
+from ..agents.program import run_command
 from ..core.conclude import Outcome
 from ..core.events import AnyEvent, Level
 from ..core.model import Issue, Usage
@@ -66,7 +66,7 @@ async def _tool_server(workflow: Workflow, environment: Mapping[str, str]) -> Fi
     command = [*server_command(), "mcp-server", "--workflow", str(workflow.config.path)]
     base = workflow.config.base
     environment = {**environment, **module_path(), "SORTIE_WORKSPACE": str(base)}
-    answer = await answer_of(command, base, environment, stdin)
+    answer = await run_command(command, base, environment, stdin)
     try:
         lines = answer.stdout.splitlines() if answer else []
         names = [tool["name"] for tool in json.loads(lines[-1])["result"]["tools"]]

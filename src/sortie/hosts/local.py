@@ -16,7 +16,7 @@ from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..agents.agent import Session, SessionOrder
+from ..agents.agent import AgentSession, SessionOrder
 from ..core.conclude import Outcome
 from ..core.events import WorkspaceMade
 from ..errors import AgentError, PromptError, SortieError, WorkspaceError
@@ -122,7 +122,7 @@ class LocalRun:
                     await session.interrupt()
                 await session.close()
 
-    async def _turn_loop(self, workspace: Workspace, session: Session) -> Outcome:
+    async def _turn_loop(self, workspace: Workspace, session: AgentSession) -> Outcome:
         for turn in range(1, self._config.agent.max_turns + 1):
             prompt = self._prompt(turn)
             if refused := await self._link.begin_turn(turn):

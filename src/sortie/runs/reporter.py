@@ -21,7 +21,7 @@ from ..agents.agent import (
     StderrLine,
     ToolFinished,
     ToolStarted,
-    TurnEnded,
+    TurnFinished,
     Used,
     is_session_id,
 )
@@ -92,7 +92,7 @@ class Listening:
                 self._note("the provider speaks of its limit", _with_time(detail, until))
             case ErrorReported(detail):
                 self._note("the agent reports an error", detail)
-            case TurnEnded(reason):
+            case TurnFinished(reason):
                 self._link.sign("turn", reason)
             case SessionOpened(session_id) if is_session_id(session_id):
                 self._open_session(session_id)

@@ -14,16 +14,16 @@ import anyio
 from ...errors import AgentError
 from ...process.child import Child, start
 from ..agent import AgentEvent, Finding, SessionOrder
-from ..error_kinds import fault_of_exit
-from ..jsonrpc import Gone, Peer, RpcError
-from ..per_session import SessionwiseAgent
+from ..error_kinds import classify_exit
+from ..jsonrpc import Peer, PeerGone, ResponseError
+from ..per_session import PerSessionAgent
 from ..program import Program, locate, shell_command
 from .acp_conversation import AcpConversation, AcpOptions
 
 _MCP_CONFIG = "SORTIE_MCP_CONFIG"
 
 
-class AcpAgent(SessionwiseAgent[AcpOptions]):
+class AcpAgent(PerSessionAgent[AcpOptions]):
     kind = "acp"
     program = Program(
         name="Claude Agent over ACP",
@@ -92,7 +92,7 @@ class AcpAgent(SessionwiseAgent[AcpOptions]):
     )
     # No updates, no telemetry, no tools behind a search, no second process that swallows signals, no questions
     # whether the workspace is to be trusted.
-    fixed: ClassVar[dict[str, str]] = {
+    fixed_environment: ClassVar[dict[str, str]] = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",
@@ -103,13 +103,13 @@ class AcpAgent(SessionwiseAgent[AcpOptions]):
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
     # Claude Code repeats even a request whose key was refused, for minutes and without a word.
-    modest: ClassVar[dict[str, str]] = {"CLAUDE_CODE_MAX_RETRIES": "2"}
+    default_environment: ClassVar[dict[str, str]] = {"CLAUDE_CODE_MAX_RETRIES": "2"}
 
     def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> AcpConversation:
         return AcpConversation(order, report, self.read_timeout, self.options, self.command)
 
     def environment(self, order: SessionOrder) -> dict[str, str]:
-        return {**self.modest, **super().environment(order)}
+        return {**self.default_environment, **super().environment(order)}
 
     def login(self, environment: Mapping[str, str]) -> Finding:  # noqa: ARG002 - every agent has its own
         return Finding("PASS", "login", "the agent logs in by itself; whether it can shows in the first turn")
@@ -121,13 +121,13 @@ class AcpAgent(SessionwiseAgent[AcpOptions]):
             config = Path(directory) / "mcp.json"
             config.write_text('{"mcpServers": {}}')
             try:
-                conversation = await self._introduced({**environment, _MCP_CONFIG: str(config)})
+                conversation = await self._probe({**environment, _MCP_CONFIG: str(config)})
             except AgentError as error:
                 fix = error.fix or f"Run it by hand; for {self.program.name}: {self.program.install}"
                 return [Finding("FAIL", "program", f"`{self.command}`: {error.message}", fix)]
         return [*self._judge(conversation), self.login(environment)]
 
-    async def _introduced(self, environment: Mapping[str, str]) -> AcpConversation:
+    async def _probe(self, environment: Mapping[str, str]) -> AcpConversation:
         cwd_fd = os.open(self.base, os.O_RDONLY | os.O_DIRECTORY)
         order = SessionOrder(
             run_id=uuid.uuid4().hex,
@@ -150,17 +150,17 @@ class AcpAgent(SessionwiseAgent[AcpOptions]):
             )
         finally:
             os.close(cwd_fd)
-        await self._greet(child, conversation)
+        await self._handshake(child, conversation)
         return conversation
 
-    async def _greet(self, child: Child, conversation: AcpConversation) -> None:
+    async def _handshake(self, child: Child, conversation: AcpConversation) -> None:
         peer = Peer(child, conversation, versioned=conversation.versioned)
         try:
-            await conversation.greet(peer)
-        except Gone as error:
+            await conversation.handshake(peer)
+        except PeerGone as error:
             exit = await child.end()
-            raise fault_of_exit(exit.code, exit.signal, "\n".join(peer.last_words)) from error
-        except RpcError as error:
+            raise classify_exit(exit.code, exit.signal, "\n".join(peer.stderr_tail)) from error
+        except ResponseError as error:
             raise conversation.failure(error) from error
         except TimeoutError as error:
             raise AgentError(AgentError.SILENT, "it does not answer as an ACP agent does.") from error
@@ -170,7 +170,7 @@ class AcpAgent(SessionwiseAgent[AcpOptions]):
                 await peer.close()
 
     def _judge(self, conversation: AcpConversation) -> list[Finding]:
-        who, agent = conversation.introduced_as, conversation.agent
+        who, agent = conversation.agent_info, conversation.agent
         findings = [Finding("PASS", "program", f"{self.command}: {who.name or 'an agent'} {who.version}".strip())]
         if not agent.tested:
             findings.append(

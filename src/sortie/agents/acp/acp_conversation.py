@@ -15,30 +15,30 @@ from msgspec import Raw, Struct
 from ... import __version__
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, SessionOrder
-from ..jsonrpc import Message, Peer, RpcError
+from ..jsonrpc import Message, Peer, ResponseError
 from ..options import Text
-from ..per_session import Conversation
-from ..turn_reader import ALIVE, Ending, decode
-from .acp_agents import KNOWN, UNKNOWN, KnownAgent, fault_in_answer
+from ..per_session import RpcConversation
+from ..turn_reader import ALIVE, TurnExit, decode
+from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response
 from .acp_messages import (
     AuthMethod,
     Capabilities,
     Implementation,
-    Introduction,
+    InitializeAnswer,
     McpCapabilities,
-    Opened,
     PermissionRequest,
+    SessionAnswer,
     Sessions,
 )
 from .acp_servers import servers_for
-from .acp_stream import AcpReader, Running
+from .acp_stream import AcpReader, RunningTotals
 
 VERSION = 1
 
 _NO_SUCH_METHOD = -32601
 _WRONG_PARAMETERS = -32602
 # A turn that cannot succeed any more is cancelled; this long the agent may take to say so.
-_FAREWELL = 3.0
+_CANCEL_TIMEOUT = 3.0
 _ROUND_TRIPS = 1_000
 
 S = TypeVar("S", bound=Struct)
@@ -57,7 +57,7 @@ class AcpOptions(Struct, frozen=True, kw_only=True):
     auth_method: Text | None = None
 
 
-class AcpConversation(Conversation):
+class AcpConversation(RpcConversation):
     def __init__(
         self,
         order: SessionOrder,
@@ -68,19 +68,19 @@ class AcpConversation(Conversation):
     ) -> None:
         super().__init__(order, report, read_timeout)
         self.agent: KnownAgent = UNKNOWN
-        self.introduced_as = Implementation()
+        self.agent_info = Implementation()
         self._options = options
         self._command = command
         self._capabilities = Capabilities()
         self._session_id = ""
-        self._running = Running()
+        self._running = RunningTotals()
         self._reader = AcpReader()
         self._turn: anyio.CancelScope | None = None
         self._updates = 0
         self._claimed = True
 
-    async def greet(self, peer: Peer) -> None:
-        introduction = await self._ask(peer, "initialize", _GREETING, Introduction)
+    async def handshake(self, peer: Peer) -> None:
+        introduction = await self._ask(peer, "initialize", _GREETING, InitializeAnswer)
         if introduction.protocol_version != VERSION:
             raise AgentError(
                 AgentError.CONFIG,
@@ -89,14 +89,14 @@ class AcpConversation(Conversation):
                 fix="Install a version of it that speaks ours.",
             )
         self._capabilities = introduction.agent_capabilities or Capabilities()
-        self.introduced_as = introduction.agent_info or Implementation()
-        self.agent = KNOWN.get(self.introduced_as.name, UNKNOWN)
+        self.agent_info = introduction.agent_info or Implementation()
+        self.agent = KNOWN.get(self.agent_info.name, UNKNOWN)
         if self._options.auth_method:
             await self._log_in(peer, self._options.auth_method, introduction.auth_methods or [])
 
-    async def fresh(self, peer: Peer) -> str:
-        self._running = Running()
-        opened = await self._ask(peer, "session/new", self._place(), Opened)
+    async def start_conversation(self, peer: Peer) -> str:
+        self._running = RunningTotals()
+        opened = await self._ask(peer, "session/new", self._session_params(), SessionAnswer)
         if not opened.session_id:
             raise AgentError(AgentError.TURN_FAILED, "The agent did not name the session that it opened.")
         await self._begin(peer, opened.session_id, opened)
@@ -110,12 +110,12 @@ class AcpConversation(Conversation):
             method = "session/load"
         else:
             raise AgentError(AgentError.SESSION, "the agent offers neither session/resume nor session/load")
-        if self.agent.stays_behind:
-            await self._insist_on_place(peer, session_id)
-        self._running = Running(cost=self.order.resume_cost)
-        opened = await self._ask(peer, method, {"sessionId": session_id, **self._place()}, Opened)
+        if self.agent.resumes_elsewhere:
+            await self._require_workspace(peer, session_id)
+        self._running = RunningTotals(cost=self.order.resume_cost)
+        opened = await self._ask(peer, method, {"sessionId": session_id, **self._session_params()}, SessionAnswer)
         if self.agent.replays_late:
-            await self._sit_through(peer)
+            await self._skip_replay(peer)
         await self._begin(peer, session_id, opened)
 
     async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - all prompts are alike
@@ -126,63 +126,63 @@ class AcpConversation(Conversation):
         request = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": text}]}
         try:
             with anyio.CancelScope() as self._turn:
-                self._tell(await self._answer(peer, request, reader))
+                self._report(await self._answer(peer, request, reader))
             hopeless = self._turn.cancelled_caught
         finally:
             self._turn = None
             self._running = reader.running
             self._reader = AcpReader(self.agent, self._session_id)
         if hopeless:
-            with anyio.move_on_after(_FAREWELL):
+            with anyio.move_on_after(_CANCEL_TIMEOUT):
                 await self.cancel(peer)
-        if error := reader.verdict(Ending()):
+        if error := reader.verdict(TurnExit()):
             raise error
 
     async def cancel(self, peer: Peer) -> None:
         await peer.notify("session/cancel", {"sessionId": self._session_id})
         self._claimed = True
-        await peer.listen_until(self._answer_came, self.read_timeout)
+        await peer.read_until(self._answer_came, self.read_timeout)
 
-    def heard(self, message: Message) -> None:
+    def on_notification(self, message: Message) -> None:
         self._updates += 1
         self._claimed = True
-        self._tell(self._reader.hear(message))
+        self._report(self._reader.read_message(message))
         if self._turn is not None and self._reader.failure and not self._reader.finished:
             self._turn.cancel()
 
-    def asked(self, message: Message) -> Any:
+    def on_request(self, message: Message) -> Any:
         self._claimed = True
         if message.method != "session/request_permission":
-            raise RpcError(_NO_SUCH_METHOD, f"Method not found: {message.method}")
+            raise ResponseError(_NO_SUCH_METHOD, f"Method not found: {message.method}")
         try:
             request = decode(message.params, PermissionRequest)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise RpcError(_WRONG_PARAMETERS, "Invalid params") from error
+            raise ResponseError(_WRONG_PARAMETERS, "Invalid params") from error
         allow = self._options.permissions == "allow"
         wanted = "allow_once" if allow else "reject_once"
         chosen = next((option.option_id for option in request.options if option.kind == wanted), None)
-        self._tell(self._reader.permission(request.tool_call, granted=allow and chosen is not None))
+        self._report(self._reader.permission(request.tool_call, granted=allow and chosen is not None))
         if chosen is None:
             return {"outcome": {"outcome": "cancelled"}}
         return {"outcome": {"outcome": "selected", "optionId": chosen}}
 
-    def failure(self, error: RpcError) -> AgentError:
-        return fault_in_answer(error)
+    def failure(self, error: ResponseError) -> AgentError:
+        return classify_response(error)
 
     async def _log_in(self, peer: Peer, method: str, offered: list[AuthMethod]) -> None:
         try:
             await peer.request("authenticate", {"methodId": method}, self.read_timeout)
-        except RpcError as error:
+        except ResponseError as error:
             raise AgentError(
                 AgentError.AUTH,
-                f"The agent refuses the login of acp.auth_method ({fault_in_answer(error).message}).",
+                f"The agent refuses the login of acp.auth_method ({classify_response(error).message}).",
                 fix=_offer([one.id for one in offered]),
             ) from error
 
     async def _answer(self, peer: Peer, request: dict[str, Any], reader: AcpReader) -> list[AgentEvent]:
         try:
             return reader.answered(await peer.request("session/prompt", request, None))
-        except RpcError as error:
+        except ResponseError as error:
             return reader.rejected(error)
 
     async def _ask(self, peer: Peer, method: str, params: Any, model: type[S]) -> S:
@@ -194,7 +194,7 @@ class AcpConversation(Conversation):
                 AgentError.TURN_FAILED, f"The answer to {method} is not understood: {error}"
             ) from error
 
-    def _place(self) -> dict[str, Any]:
+    def _session_params(self) -> dict[str, Any]:
         servers, left_out = servers_for(
             self.order, self._capabilities.mcp_capabilities or McpCapabilities(), self.agent
         )
@@ -205,12 +205,12 @@ class AcpConversation(Conversation):
         meta = {"_meta": self.agent.session_meta} if self.agent.session_meta else {}
         return {"cwd": str(self.order.workspace), "mcpServers": servers, **meta}
 
-    async def _insist_on_place(self, peer: Peer, session_id: str) -> None:
+    async def _require_workspace(self, peer: Peer, session_id: str) -> None:
         here = await self._ask(peer, "session/list", {"cwd": str(self.order.workspace)}, Sessions)
         if all(one.session_id != session_id for one in here.sessions):
             raise AgentError(AgentError.SESSION, "it does not belong to this workspace")
 
-    async def _begin(self, peer: Peer, session_id: str, opened: Opened) -> None:
+    async def _begin(self, peer: Peer, session_id: str, opened: SessionAnswer) -> None:
         self._session_id = session_id
         options = self._options
         if mode := options.mode or self._automatic_mode(opened):
@@ -220,12 +220,12 @@ class AcpConversation(Conversation):
         for name, value in options.config.items():
             await self._set(peer, name, value, "config", [one.id for one in opened.config_options or []])
 
-    def _automatic_mode(self, opened: Opened) -> str | None:
+    def _automatic_mode(self, opened: SessionAnswer) -> str | None:
         if self._options.permissions == "deny":
             return None
         return next((mode for mode in self.agent.modes if mode in _modes(opened)), None)
 
-    async def _choose_mode(self, peer: Peer, wanted: str, opened: Opened) -> None:
+    async def _choose_mode(self, peer: Peer, wanted: str, opened: SessionAnswer) -> None:
         offered = _modes(opened)
         mode = next((one for one in offered if one == wanted or one.endswith(f"#{wanted}")), wanted)
         option = opened.option("mode")
@@ -234,7 +234,7 @@ class AcpConversation(Conversation):
         else:
             await self._change(peer, "session/set_mode", {"modeId": mode}, "mode", offered)
 
-    async def _choose_model(self, peer: Peer, model: str, opened: Opened) -> None:
+    async def _choose_model(self, peer: Peer, model: str, opened: SessionAnswer) -> None:
         option = opened.option("model")
         if option is not None:
             await self._set(peer, option.id, model, "model", option.values)
@@ -250,20 +250,20 @@ class AcpConversation(Conversation):
     async def _change(self, peer: Peer, method: str, params: dict[str, Any], key: str, offered: list[str]) -> None:
         try:
             await peer.request(method, {"sessionId": self._session_id, **params}, self.read_timeout)
-        except RpcError as error:
+        except ResponseError as error:
             raise AgentError(
                 AgentError.CONFIG,
-                f"The agent refuses acp.{key} ({fault_in_answer(error).message}).",
+                f"The agent refuses acp.{key} ({classify_response(error).message}).",
                 fix=_offer(offered),
             ) from error
 
-    async def _sit_through(self, peer: Peer) -> None:
+    async def _skip_replay(self, peer: Peer) -> None:
         """Until a question comes back with nothing of the replay before its answer."""
         for _ in range(_ROUND_TRIPS):
             before = self._updates
             try:
                 await peer.request("_sortie/still_there", {}, self.read_timeout)
-            except RpcError:
+            except ResponseError:
                 pass  # that there is no such method is an answer too
             if self._updates == before:
                 return
@@ -273,7 +273,7 @@ class AcpConversation(Conversation):
         came, self._claimed = not self._claimed, False
         return came
 
-    def _tell(self, events: list[AgentEvent]) -> None:
+    def _report(self, events: list[AgentEvent]) -> None:
         # Between turns there is nothing to tell: a history that is replayed was told before.
         for event in events if self._turn is not None else [ALIVE]:
             self.report(event)
@@ -290,7 +290,7 @@ def _offer(names: list[str]) -> str:
     return f"It offers {', '.join(names)}." if names else "It offers no choice; leave the option out."
 
 
-def _modes(opened: Opened) -> list[str]:
+def _modes(opened: SessionAnswer) -> list[str]:
     if opened.modes is not None:
         return [mode.id for mode in opened.modes.available_modes]
     option = opened.option("mode")

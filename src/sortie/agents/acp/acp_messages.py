@@ -42,7 +42,7 @@ class AuthMethod(Struct, frozen=True):
     id: str = ""
 
 
-class Introduction(Struct, frozen=True, rename="camel"):
+class InitializeAnswer(Struct, frozen=True, rename="camel"):
     protocol_version: int
     auth_methods: list[AuthMethod] | None = None
     agent_capabilities: Capabilities | None = None
@@ -86,7 +86,7 @@ class Models(Struct, frozen=True, rename="camel"):
     available_models: list[Model] = []
 
 
-class Opened(Struct, frozen=True, rename="camel"):
+class SessionAnswer(Struct, frozen=True, rename="camel"):
     """The answer to session/new, session/load and session/resume."""
 
     session_id: str = ""
@@ -98,12 +98,12 @@ class Opened(Struct, frozen=True, rename="camel"):
         return next((one for one in self.config_options or [] if one.category == category), None)
 
 
-class Listed(Struct, frozen=True, rename="camel"):
+class ListedSession(Struct, frozen=True, rename="camel"):
     session_id: str = ""
 
 
 class Sessions(Struct, frozen=True):
-    sessions: list[Listed] = []
+    sessions: list[ListedSession] = []
 
 
 class PermissionOption(Struct, frozen=True, rename="camel"):
@@ -131,7 +131,7 @@ class Chunk(Struct, frozen=True, rename="camel"):
     meta: Any = field(name="_meta", default=None)
 
 
-class ToolCall(Struct, frozen=True, rename="camel"):
+class AcpToolCall(Struct, frozen=True, rename="camel"):
     tool_call_id: str
     title: str | None = None
     name: str | None = None
@@ -164,7 +164,7 @@ class InfoUpdate(Struct, frozen=True):
     meta: Any = field(name="_meta", default=None)
 
 
-class Answer(Struct, frozen=True, rename="camel"):
+class AnyAnswer(Struct, frozen=True, rename="camel"):
     """What any answer may hold that matters to a reader of all of them."""
 
     stop_reason: str = ""
@@ -172,7 +172,7 @@ class Answer(Struct, frozen=True, rename="camel"):
     agent_info: Implementation | None = None
 
 
-class Tokens(Struct, frozen=True, rename="camel"):
+class AcpTokens(Struct, frozen=True, rename="camel"):
     total_tokens: Count = 0
     input_tokens: Count = 0
     output_tokens: Count = 0
@@ -180,7 +180,7 @@ class Tokens(Struct, frozen=True, rename="camel"):
     cached_write_tokens: Count | None = None
     thought_tokens: Count | None = None
 
-    def normal(self) -> Usage:
+    def as_usage(self) -> Usage:
         """Whether cached tokens are part of the input, and thoughts of the output, only their total tells."""
         read, thoughts = self.cached_read_tokens or 0, self.thought_tokens or 0
         cached = read + (self.cached_write_tokens or 0)
@@ -204,12 +204,12 @@ class QuotaMeta(Struct, frozen=True):
 
 
 class Counted(Struct, frozen=True):
-    usage: Tokens | None = None
+    usage: AcpTokens | None = None
     meta: Raw = field(name="_meta", default=Raw(b"{}"))
 
-    def normal(self) -> Usage:
+    def as_usage(self) -> Usage:
         if self.usage:
-            return self.usage.normal()
+            return self.usage.as_usage()
         try:
             counts = decode(self.meta, QuotaMeta).quota.token_count
         except msgspec.DecodeError:
@@ -218,5 +218,5 @@ class Counted(Struct, frozen=True):
 
 
 class PermissionRequest(Struct, frozen=True, rename="camel"):
-    tool_call: ToolCall
+    tool_call: AcpToolCall
     options: list[PermissionOption] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..agent import SessionOrder
-from ..mcp_servers import offered_servers
+from ..mcp_servers import read_servers
 from .acp_agents import KnownAgent
 from .acp_messages import McpCapabilities
 
@@ -16,7 +16,7 @@ def servers_for(
     """The servers that the agent takes, and a sentence for each that it does not."""
     servers: list[dict[str, Any]] = []
     left_out: list[str] = []
-    for name, server in offered_servers(order).items():
+    for name, server in read_servers(order).items():
         kind = server.type or ("http" if server.url else "stdio")
         if kind == "stdio" and agent.mcp_argument:
             left_out.append(

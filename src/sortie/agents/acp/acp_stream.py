@@ -16,28 +16,28 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..jsonrpc import Message, RpcError
-from ..turn_reader import ALIVE, TurnReader, brief, decode, remarks, speech
-from .acp_agents import KNOWN, UNKNOWN, KnownAgent, fault_in_answer, fault_in_words
-from .acp_messages import Answer, Chunk, Counted, InfoUpdate, ToolCall, UpdateHead, UpdateParams, UsageUpdate
+from ..jsonrpc import Message, ResponseError
+from ..turn_reader import ALIVE, TurnReader, decode, message_lines, program_lines, shorten
+from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response, classify_text
+from .acp_messages import AcpToolCall, AnyAnswer, Chunk, Counted, InfoUpdate, UpdateHead, UpdateParams, UsageUpdate
 
 _OPEN_LINE = 4_000
 _STARTUP = "mcp_startup."
 
 
-class Running(Struct, frozen=True):
+class RunningTotals(Struct, frozen=True):
     """What running totals stood at: the tokens of this process, and the cost of the whole conversation."""
 
     tokens: Usage = Usage()
     cost: float = 0.0
 
 
-FROM_THE_START = Running()
+NOTHING_USED = RunningTotals()
 
 
 class AcpReader(TurnReader):
     def __init__(
-        self, agent: KnownAgent = UNKNOWN, session_id: str = "", running: Running = FROM_THE_START
+        self, agent: KnownAgent = UNKNOWN, session_id: str = "", running: RunningTotals = NOTHING_USED
     ) -> None:
         super().__init__(session_id)
         self.running = running
@@ -46,9 +46,9 @@ class AcpReader(TurnReader):
         self._agent = agent
         self._message_id: str | None = None
         self._line = ""
-        self._own_error = ""
+        self._program_error = ""
         self._silent_since_tool = True
-        self._waiting: dict[str, ToolCall] = {}
+        self._unstarted: dict[str, AcpToolCall] = {}
         self._tools: dict[str, str] = {}
         self._denied: set[str] = set()
         self._limit_until: float | None = None
@@ -56,19 +56,19 @@ class AcpReader(TurnReader):
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         return self._take(decode(line, Message))
 
-    def hear(self, message: Message) -> list[AgentEvent]:
+    def read_message(self, message: Message) -> list[AgentEvent]:
         """Like `read`, for a line that was decoded already."""
-        return _certain(self._take(message))
+        return _all_readable(self._take(message))
 
     def answered(self, result: Raw) -> list[AgentEvent]:
         """The answer to the prompt: the last word."""
-        return _certain(self._answered(result))
+        return _all_readable(self._answered(result))
 
-    def rejected(self, error: RpcError) -> list[AgentEvent]:
+    def rejected(self, error: ResponseError) -> list[AgentEvent]:
         """The prompt was answered with an error: the last word too."""
-        return _certain(self._rejected(error))
+        return _all_readable(self._rejected(error))
 
-    def permission(self, call: ToolCall, *, granted: bool) -> list[AgentEvent]:
+    def permission(self, call: AcpToolCall, *, granted: bool) -> list[AgentEvent]:
         """The agent asked whether it may use a tool, and was answered."""
         if not granted:
             self._denied.add(call.called)
@@ -82,13 +82,13 @@ class AcpReader(TurnReader):
             if not self.session_id or params.session_id == self.session_id:
                 yield from self._update(params.update)
         elif not message.method and message.error is not None:
-            yield from self._rejected(RpcError.of(message.error))
+            yield from self._rejected(ResponseError.of(message.error))
         elif not message.method:
             yield from self._answer(message.result)
 
     def _answer(self, result: Raw) -> Iterator[AgentEvent]:
         """To any request: who answers, in which session, and whether it is the last word."""
-        answer = decode(result, Answer)
+        answer = decode(result, AnyAnswer)
         self.session_id = answer.session_id or self.session_id
         if answer.agent_info:
             self._agent = KNOWN.get(answer.agent_info.name, UNKNOWN)
@@ -100,59 +100,59 @@ class AcpReader(TurnReader):
             case "agent_message_chunk":
                 yield from self._chunk(decode(update, Chunk))
             case "tool_call" | "tool_call_update":
-                yield from self._tool(decode(update, ToolCall))
+                yield from self._tool(decode(update, AcpToolCall))
             case "usage_update":
                 yield from self._spent(decode(update, UsageUpdate))
             case "session_info_update":
-                yield from self._trouble(_at(decode(update, InfoUpdate).meta, "codex", "error"))
+                yield from self._retry(_at(decode(update, InfoUpdate).meta, "codex", "error"))
 
     def _chunk(self, chunk: Chunk) -> Iterator[AgentEvent]:
         text = chunk.content.text
         if _at(chunk.meta, "claudeCode", "kind") == "mcpServerStatus":
             if _at(chunk.meta, "claudeCode", "status") == "failed":
                 yield from self._server_failed(str(_at(chunk.meta, "claudeCode", "server")), text)
-        elif self._agent.speaks_itself(text, chunk.message_id):
+        elif self._agent.is_program_text(text, chunk.message_id):
             yield from self._flush()
-            failed = self._agent.tells_failure(text, alone=self._silent_since_tool)
-            self._own_error = text if failed else ""
-            yield from remarks(text)
+            failed = self._agent.is_failure(text, alone=self._silent_since_tool)
+            self._program_error = text if failed else ""
+            yield from program_lines(text)
         elif text:
             if chunk.message_id != self._message_id:
                 yield from self._flush()
             self._message_id = chunk.message_id
-            self._own_error, self._silent_since_tool = "", False
+            self._program_error, self._silent_since_tool = "", False
             *lines, self._line = (self._line + text).split("\n")
-            yield from speech("\n".join(lines))
+            yield from message_lines("\n".join(lines))
             if len(self._line) > _OPEN_LINE:
                 yield from self._flush()
 
     def _flush(self) -> Iterator[AgentEvent]:
         line, self._line = self._line, ""
-        yield from speech(line)
+        yield from message_lines(line)
 
-    def _tool(self, call: ToolCall) -> Iterator[AgentEvent]:
+    def _tool(self, call: AcpToolCall) -> Iterator[AgentEvent]:
         yield from self._flush()
         if call.tool_call_id.startswith(_STARTUP) and call.status == "failed":
             yield from self._server_failed(call.tool_call_id.split(".")[1], _words(call.content))
             return
-        self._own_error, self._silent_since_tool = "", True
-        known = call.tool_call_id in self._tools or call.tool_call_id in self._waiting
+        self._program_error, self._silent_since_tool = "", True
+        known = call.tool_call_id in self._tools or call.tool_call_id in self._unstarted
         if call.raw_input or call.status in ("completed", "failed") or known:
             yield from self._started(call)
         else:
-            self._waiting[call.tool_call_id] = call  # its arguments follow
+            self._unstarted[call.tool_call_id] = call  # its arguments follow
         if call.status in ("completed", "failed"):
             name = self._tools.pop(call.tool_call_id, call.called)
-            detail = _words(call.content) or (brief(call.raw_output) if call.raw_output else "")
+            detail = _words(call.content) or (shorten(call.raw_output) if call.raw_output else "")
             yield ToolFinished(name, failed=call.status == "failed", detail=detail)
 
-    def _started(self, call: ToolCall) -> Iterator[AgentEvent]:
+    def _started(self, call: AcpToolCall) -> Iterator[AgentEvent]:
         if call.tool_call_id in self._tools:
             return
-        first = self._waiting.pop(call.tool_call_id, call)
+        first = self._unstarted.pop(call.tool_call_id, call)
         name = self._tools[call.tool_call_id] = first.called
         arguments = call.raw_input or first.raw_input
-        yield ToolStarted(name, brief(arguments or call.title or first.title or ""))
+        yield ToolStarted(name, shorten(arguments or call.title or first.title or ""))
 
     def _spent(self, spent: UsageUpdate) -> Iterator[AgentEvent]:
         limit = _at(spent.meta, "_claude/rateLimit")
@@ -164,16 +164,16 @@ class AcpReader(TurnReader):
             yield LimitReported(f"{limit.get('rateLimitType') or 'rate'} limit: {limit['status']}", until)
         if spent.cost and spent.cost.currency == "USD":
             before, amount = self.running.cost, spent.cost.amount
-            self.running = Running(self.running.tokens, amount)
+            self.running = RunningTotals(self.running.tokens, amount)
             if amount > before:
                 yield from self.meter.add(Usage(cost_usd=amount - before))
 
-    def _trouble(self, error: Any) -> Iterator[AgentEvent]:
+    def _retry(self, error: Any) -> Iterator[AgentEvent]:
         """codex-acp tells of a failed request that it will repeat."""
         if not isinstance(error, dict):
             return
-        detail = brief(f"{error.get('message') or ''} {error.get('additionalDetails') or ''}")
-        if fault_in_words(self._agent, detail).kind == AgentError.RATE_LIMITED:
+        detail = shorten(f"{error.get('message') or ''} {error.get('additionalDetails') or ''}")
+        if classify_text(self._agent, detail).kind == AgentError.RATE_LIMITED:
             yield LimitReported(detail)
         else:
             yield ErrorReported(detail)
@@ -188,26 +188,26 @@ class AcpReader(TurnReader):
         yield from self._flush()
         self.finished = True
         try:
-            stop_reason = decode(result, Answer).stop_reason
+            stop_reason = decode(result, AnyAnswer).stop_reason
         except msgspec.DecodeError:
             stop_reason = ""
         try:
-            counted = decode(result, Counted).normal()
+            counted = decode(result, Counted).as_usage()
         except msgspec.DecodeError:
             counted = Usage()
         if self._agent.cumulative:
             yield from self.meter.reach(counted)
-            self.running = Running(counted if counted != Usage() else self.running.tokens, self.running.cost)
+            self.running = RunningTotals(counted if counted != Usage() else self.running.tokens, self.running.cost)
         else:
             yield from self.meter.add(counted)
         self.failure = self.failure or self._false_success(stop_reason, counted)
         if self.failure:
             yield ErrorReported(self.failure.message)
 
-    def _rejected(self, error: RpcError) -> Iterator[AgentEvent]:
+    def _rejected(self, error: ResponseError) -> Iterator[AgentEvent]:
         yield from self._flush()
         self.finished = True
-        self.failure = self.failure or fault_in_answer(error, self._limit_until)
+        self.failure = self.failure or classify_response(error, self._limit_until)
         yield ErrorReported(self.failure.message)
 
     def _false_success(self, stop_reason: str, counted: Usage) -> AgentError | None:
@@ -218,9 +218,9 @@ class AcpReader(TurnReader):
                 fix="Set acp.permissions to allow, or acp.mode to one in which it does not ask.",
             )
         match stop_reason:
-            case "end_turn" if self._own_error:
-                return fault_in_words(self._agent, self._own_error)
-            case "end_turn" if self._agent.breaks_off and (self._silent_since_tool or counted == Usage()):
+            case "end_turn" if self._program_error:
+                return classify_text(self._agent, self._program_error)
+            case "end_turn" if self._agent.hides_broken_answers and (self._silent_since_tool or counted == Usage()):
                 return AgentError(AgentError.PROVIDER, "The model's answer broke off.")
             case "end_turn":
                 return None
@@ -235,14 +235,14 @@ class AcpReader(TurnReader):
         return AgentError(AgentError.TURN_FAILED, f"The turn ended for no reason that we know: {stop_reason!r}.")
 
 
-def _certain(events: Iterable[AgentEvent]) -> list[AgentEvent]:
+def _all_readable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
     """All of them as far as they can be read; a sign of life at the least."""
-    heard: list[AgentEvent] = []
+    read: list[AgentEvent] = []
     try:
-        heard.extend(events)
+        read.extend(events)
     except (msgspec.DecodeError, RecursionError):
         pass  # wrong types say nothing, but somebody sent them
-    return heard or [ALIVE]
+    return read or [ALIVE]
 
 
 def _at(value: Any, *keys: str) -> Any:
@@ -255,4 +255,4 @@ def _words(content: Any) -> str:
     """The text in the content of a tool call."""
     blocks = content if isinstance(content, list) else []
     texts = [_at(block, "content", "text") for block in blocks]
-    return brief(" ".join(text for text in texts if isinstance(text, str)))
+    return shorten(" ".join(text for text in texts if isinstance(text, str)))

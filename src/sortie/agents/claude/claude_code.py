@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 
 from ..options import Text
-from ..per_turn import Invocation, Turn, TurnwiseAgent
+from ..per_turn import Invocation, PerTurnAgent, Turn
 from ..program import Program
 from .claude_stream import ClaudeReader
 
@@ -31,7 +31,7 @@ class ClaudeOptions(Struct, frozen=True, kw_only=True):
     other_mcp_servers: bool = False
 
 
-class ClaudeCode(TurnwiseAgent[ClaudeOptions]):
+class ClaudeCode(PerTurnAgent[ClaudeOptions]):
     kind = "claude-code"
     program = Program(
         name="Claude Code",
@@ -47,7 +47,7 @@ class ClaudeCode(TurnwiseAgent[ClaudeOptions]):
         "CLAUDE_CODE_USE_BEDROCK",
         "CLAUDE_CODE_USE_VERTEX",
     )
-    logins = (".claude/.credentials.json",)
+    login_files = (".claude/.credentials.json",)
     login_fix = "Set ANTHROPIC_API_KEY, or run `claude` once and log in."
     settings = (
         "ANTHROPIC_BASE_URL",
@@ -62,7 +62,7 @@ class ClaudeCode(TurnwiseAgent[ClaudeOptions]):
         "NODE_EXTRA_CA_CERTS",
     )
     # Tools behind a search are tools that a model does not find; updates and telemetry are not for a service.
-    fixed: ClassVar[dict[str, str]] = {
+    fixed_environment: ClassVar[dict[str, str]] = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "ENABLE_TOOL_SEARCH": "false",

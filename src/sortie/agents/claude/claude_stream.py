@@ -16,8 +16,8 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..error_kinds import fault
-from ..turn_reader import Ending, TurnReader, brief, decode, speech
+from ..error_kinds import classify_error
+from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
 
 _WORTH_WAITING_MS = 60_000.0
 
@@ -55,7 +55,7 @@ class _Usage(Struct, frozen=True):
     cache_read_input_tokens: int | None = 0
     cache_creation_input_tokens: int | None = 0
 
-    def normal(self, cost: float = 0.0) -> Usage:
+    def as_usage(self, cost: float = 0.0) -> Usage:
         """With what was read from the cache and written to it as part of the input."""
         read = self.cache_read_input_tokens or 0
         written = self.cache_creation_input_tokens or 0
@@ -71,7 +71,7 @@ class _ModelUsage(Struct, frozen=True):
     written: int = field(default=0, name="cacheCreationInputTokens")
     cost: float = field(default=0.0, name="costUSD")
 
-    def normal(self) -> Usage:
+    def as_usage(self) -> Usage:
         return Usage(self.input + self.read + self.written, self.output, self.read, self.cost)
 
 
@@ -130,8 +130,8 @@ class _Result(Struct, frozen=True):
     def spent(self) -> Usage:
         """By this process. Where it is told by model, `total_cost_usd` counts from the session's first turn on."""
         if self.model_usage_since_last_result is None:
-            return self.usage.normal(self.total_cost_usd)
-        models = (model.normal() for model in self.model_usage_since_last_result.values())
+            return self.usage.as_usage(self.total_cost_usd)
+        models = (model.as_usage() for model in self.model_usage_since_last_result.values())
         return reduce(Usage.plus, models, Usage())
 
 
@@ -162,7 +162,7 @@ class ClaudeReader(TurnReader):
             case "result":
                 yield from self._result(decode(line, _Result))
 
-    def explained(self, ending: Ending) -> AgentError | None:
+    def explain_exit(self, ending: TurnExit) -> AgentError | None:
         if "cannot be used with root" in ending.stderr:
             return AgentError(
                 AgentError.CONFIG,
@@ -188,7 +188,7 @@ class ClaudeReader(TurnReader):
                 self.failure = AgentError(AgentError.TOOLS, detail)
 
     def _retry(self, retry: _Retry) -> Iterator[AgentEvent]:
-        detail = f"attempt {retry.attempt} failed: {retry.error_status or 'no status'}, {brief(retry.error)}"
+        detail = f"attempt {retry.attempt} failed: {retry.error_status or 'no status'}, {shorten(retry.error)}"
         if retry.error_status != 429:
             yield ErrorReported(detail)  # also a refused key: it may have a fresh one the next time
             return
@@ -203,13 +203,13 @@ class ClaudeReader(TurnReader):
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "text":
                 self._last_sentence = "" if message.model == _NO_MODEL else block.text
-                yield from speech(block.text)
+                yield from message_lines(block.text)
             elif block.type == "tool_use":
                 self._tools[block.id] = block.name
-                yield ToolStarted(block.name, brief(block.input))
+                yield ToolStarted(block.name, shorten(block.input))
         if message.usage:
             # Each block of a message repeats the counts of the whole.
-            counted = message.usage.normal()
+            counted = message.usage.as_usage()
             known = self._counted.get(message.id, Usage())
             self._counted[message.id] = counted
             fresh = Usage(
@@ -224,7 +224,7 @@ class ClaudeReader(TurnReader):
         for block in content if isinstance(content, list) else ():
             if block.type == "tool_result":
                 name = self._tools.pop(block.tool_use_id, "tool")
-                yield ToolFinished(name, failed=bool(block.is_error), detail=brief(block.content))
+                yield ToolFinished(name, failed=bool(block.is_error), detail=shorten(block.content))
 
     def _limit(self, info: _LimitInfo) -> Iterator[AgentEvent]:
         if info.status in ("", "allowed"):
@@ -241,7 +241,7 @@ class ClaudeReader(TurnReader):
         self.failure = self.failure or self._false_success(result)
 
     def _false_success(self, result: _Result) -> AgentError | None:
-        said = result.result or " ".join(brief(error) for error in result.errors) or result.subtype
+        said = result.result or " ".join(shorten(error) for error in result.errors) or result.subtype
         if result.subtype == "error_during_execution" and not self._seen_init and "No conversation found" in said:
             return AgentError(AgentError.SESSION, said)
         if result.terminal_reason in _ABORTED:
@@ -252,7 +252,7 @@ class ClaudeReader(TurnReader):
             if result.api_error_status is None and result.result and result.result == self._last_sentence:
                 return AgentError(AgentError.TURN_FAILED, said[:_SHOWN])  # the model's words report no error
             status, until = result.api_error_status, self._limit_until
-            return fault(said, status=status, until=until, name=self._error_name)
+            return classify_error(said, status=status, until=until, name=self._error_name)
         if result.stop_reason == "refusal":
             return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
         if denied := sorted({denial.tool_name for denial in result.permission_denials}):

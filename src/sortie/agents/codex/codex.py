@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..agent import AgentEvent, AgentSettings, Finding, SessionOrder
 from ..options import Text
-from ..per_session import SessionwiseAgent
+from ..per_session import PerSessionAgent
 from ..program import Program
 from .codex_thread import CodexThread, SandboxPolicy, ThreadSettings
 
@@ -40,7 +40,7 @@ class CodexOptions(Struct, frozen=True, kw_only=True):
     config: dict[Text, Any] = {}
 
 
-class Codex(SessionwiseAgent[CodexOptions]):
+class Codex(PerSessionAgent[CodexOptions]):
     kind = "codex"
     program = Program(
         name="Codex",
@@ -60,12 +60,16 @@ class Codex(SessionwiseAgent[CodexOptions]):
         "HTTPS_PROXY",
         "NO_PROXY",
     )
-    fixed: ClassVar[dict[str, str]] = {"NO_COLOR": "1"}
+    fixed_environment: ClassVar[dict[str, str]] = {"NO_COLOR": "1"}
 
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
         config = settings.options.get("config")
-        wrong = [key for key, value in _flat(config) if not _speakable(value)] if isinstance(config, dict) else []
+        wrong = (
+            [key for key, value in _flat(config) if not _has_one_spelling(value)]
+            if isinstance(config, dict)
+            else []
+        )
         sentence = "It must be a text, a number, true or false, or a list of these."
         return [*super().check(settings), *((f"codex.config.{key}", sentence) for key in wrong)]
 
@@ -138,7 +142,7 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{name}", value
 
 
-def _speakable(value: Any) -> bool:
+def _has_one_spelling(value: Any) -> bool:
     """Whether JSON and TOML write it the same way."""
     values = value if isinstance(value, list) else [value]
     return all(isinstance(each, str | int | float | bool) for each in values)

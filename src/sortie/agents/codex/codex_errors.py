@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import AgentError
-from ..error_kinds import fault
+from ..error_kinds import classify_error
 from ..reset_times import reset_time
 
 _DETAIL = 600
@@ -52,7 +52,7 @@ def fault_of(message: str, info: Any, until: float | None = None) -> AgentError:
     status = status_of(info)
     kind = _NAMED.get(info) if isinstance(info, str) else None
     if kind is None:
-        return fault(text, status=status, until=until)
+        return classify_error(text, status=status, until=until)
     if kind == AgentError.RATE_LIMITED:
         return AgentError(kind, text, until=until or reset_time(text))
     return AgentError(kind, text, fix=_FIXES.get(kind, ""))

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..turn_reader import brief
+from ..turn_reader import shorten
 
 # What each kind of tool was asked to do stands in this field.
 _REQUESTS = {
@@ -48,19 +48,19 @@ class Item(Struct, frozen=True, rename="camel"):
     @property
     def name(self) -> str:
         if self.type == "mcpToolCall":
-            return f"mcp__{brief(self.server, 80)}__{brief(self.tool, 80)}"
-        return brief(self.tool, 80) if self.tool else self.type
+            return f"mcp__{shorten(self.server, 80)}__{shorten(self.tool, 80)}"
+        return shorten(self.tool, 80) if self.tool else self.type
 
     @property
     def request(self) -> str:
         wanted = getattr(self, _REQUESTS[self.type])
         if self.type == "fileChange" and isinstance(wanted, list):
-            return brief(", ".join(str(change.get("path")) for change in wanted if isinstance(change, dict)))
-        return brief(wanted or "")
+            return shorten(", ".join(str(change.get("path")) for change in wanted if isinstance(change, dict)))
+        return shorten(wanted or "")
 
     @property
     def outcome(self) -> str:
-        return brief(self.error or self.aggregated_output or self.result or "")
+        return shorten(self.error or self.aggregated_output or self.result or "")
 
     @property
     def failed(self) -> bool:
@@ -69,5 +69,5 @@ class Item(Struct, frozen=True, rename="camel"):
     @property
     def denied(self) -> bool:
         """Nobody was there to allow it; with other tools of a server it is only the message that tells."""
-        refused = self.type == "mcpToolCall" and self.failed and bool(_DENIED.search(brief(self.error)))
+        refused = self.type == "mcpToolCall" and self.failed and bool(_DENIED.search(shorten(self.error)))
         return self.status == "declined" or refused

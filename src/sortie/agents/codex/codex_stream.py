@@ -16,7 +16,7 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, StderrLine, ToolFinished, ToolStarted
 from ..jsonrpc import Message
-from ..turn_reader import ALIVE, Meter, TurnReader, brief, decode, speech
+from ..turn_reader import ALIVE, Meter, TurnReader, decode, message_lines, shorten
 from .codex_errors import fault_of, status_of
 from .codex_items import Item
 
@@ -26,7 +26,7 @@ class _Counts(Struct, frozen=True, rename="camel"):
     cached_input_tokens: int = 0
     output_tokens: int = 0
 
-    def normal(self) -> Usage:
+    def as_usage(self) -> Usage:
         """The input has its cached part in it already, and the output its reasoning."""
         return Usage(self.input_tokens, self.output_tokens, self.cached_input_tokens)
 
@@ -128,7 +128,7 @@ class CodexReader(TurnReader):
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         yield from self.notified(decode(line, Message))
 
-    def hear(self, message: Message) -> list[AgentEvent]:
+    def read_message(self, message: Message) -> list[AgentEvent]:
         """As `read`, for a line that has been taken apart already."""
         try:
             return list(self.notified(message)) or [ALIVE]
@@ -156,7 +156,7 @@ class CodexReader(TurnReader):
                 yield from self._completed(decode(message.params, _TurnEvent))
             case "warning" | "configWarning" | "guardianWarning" | "deprecationNotice":
                 notice = decode(message.params, _Notice)
-                yield StderrLine(brief(notice.message or notice.summary))
+                yield StderrLine(shorten(notice.message or notice.summary))
 
     def _started(self, event: _TurnEvent) -> None:
         self.session_id = self.session_id or event.thread_id
@@ -166,7 +166,7 @@ class CodexReader(TurnReader):
     def _item(self, item: Item, *, begun: bool) -> Iterator[AgentEvent]:
         if item.type == "agentMessage":
             if not begun:
-                yield from speech(brief(item.text) if not isinstance(item.text, str) else item.text)
+                yield from message_lines(shorten(item.text) if not isinstance(item.text, str) else item.text)
         elif item.is_tool and begun:
             yield ToolStarted(item.name, item.request)
         elif item.is_tool:
@@ -182,8 +182,8 @@ class CodexReader(TurnReader):
             meter = self._meters[event.thread_id] = Meter()
             ours = event.thread_id == self.session_id
             of_earlier_turns = not self.turn_id or (ours and event.turn_id != self.turn_id)
-            meter.start_at(usage.total.normal() if of_earlier_turns else usage.total.less(usage.last))
-        yield from meter.reach(usage.total.normal())
+            meter.start_at(usage.total.as_usage() if of_earlier_turns else usage.total.less(usage.last))
+        yield from meter.reach(usage.total.as_usage())
 
     def _limits(self, limits: _Limits) -> Iterator[AgentEvent]:
         spent = [window for window in (limits.primary, limits.secondary) if window and window.used_percent >= 100]
@@ -195,7 +195,7 @@ class CodexReader(TurnReader):
         self.servers[event.thread_id or "", event.name] = (event.status, event.error or "")
         if event.status == "failed":
             yield ErrorReported(
-                f"The MCP server {event.name} did not start: {brief(event.error or 'no reason given')}"
+                f"The MCP server {event.name} did not start: {shorten(event.error or 'no reason given')}"
             )
 
     def _error(self, event: _ErrorEvent) -> Iterator[AgentEvent]:

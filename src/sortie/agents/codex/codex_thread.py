@@ -17,9 +17,9 @@ from ... import __version__
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, SessionOrder
-from ..jsonrpc import Message, Peer, RpcError
-from ..mcp_servers import Server, offered_servers
-from ..per_session import Conversation
+from ..jsonrpc import Message, Peer, ResponseError
+from ..mcp_servers import McpServer, read_servers
+from ..per_session import RpcConversation
 from ..turn_reader import decode
 from .codex_errors import fault_of
 from .codex_stream import CodexReader
@@ -79,7 +79,7 @@ class _TurnAnswer(Struct, frozen=True):
     turn: _Named
 
 
-class CodexThread(Conversation):
+class CodexThread(RpcConversation):
     """`limit_patience`: Codex waits as long as the provider tells it to, five times over, and says not how long."""
 
     versioned = False
@@ -97,36 +97,36 @@ class CodexThread(Conversation):
         self._reader = CodexReader()
         self._servers: dict[str, dict[str, Any]] = {}
 
-    async def greet(self, peer: Peer) -> None:
-        servers = offered_servers(self.order)
+    async def handshake(self, peer: Peer) -> None:
+        servers = read_servers(self.order)
         self._servers = {name: _in_codex(server, self.read_timeout) for name, server in servers.items()}
         client = {"name": "sortie", "title": "Sortie", "version": __version__}
         await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
         await peer.notify("initialized")
         answer = await peer.request("account/read", {"refreshToken": False}, self.read_timeout)
-        account = _understood("account/read", answer, _Account)
+        account = _errors_classified("account/read", answer, _Account)
         if account.requires_openai_auth and account.account is None:
             await self._log_in(peer)
 
-    async def fresh(self, peer: Peer) -> str:
+    async def start_conversation(self, peer: Peer) -> str:
         answer = await peer.request("thread/start", self._thread(), self.read_timeout)
-        await self._enter(peer, _understood("thread/start", answer, _ThreadAnswer).thread.id)
+        await self._enter(peer, _errors_classified("thread/start", answer, _ThreadAnswer).thread.id)
         return self._reader.session_id
 
     async def resume(self, peer: Peer, session_id: str) -> None:
         params = {"threadId": session_id, "excludeTurns": True, **self._thread()}
         answer = await peer.request("thread/resume", params, self.read_timeout)
-        if _understood("thread/resume", answer, _ThreadAnswer).thread.id != session_id:
+        if _errors_classified("thread/resume", answer, _ThreadAnswer).thread.id != session_id:
             raise AgentError(AgentError.SESSION, "Codex resumed another thread than the one it was asked for.")
         await self._enter(peer, session_id)
 
     async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - each turn is asked alike
         reader = self._reader = self._reader.following()
         answer = await peer.request("turn/start", self._turn(prompt), self.read_timeout)
-        reader.turn_id = _understood("turn/start", answer, _TurnAnswer).turn.id
+        reader.turn_id = _errors_classified("turn/start", answer, _TurnAnswer).turn.id
         while not reader.decided:
-            await peer.listen_until(lambda: reader.decided or reader.limited, None)
-            await self._sit_out_limit(peer, reader)
+            await peer.read_until(lambda: reader.decided or reader.limited, None)
+            await self._wait_for_limit(peer, reader)
         if reader.failure:
             raise reader.failure
 
@@ -135,27 +135,27 @@ class CodexThread(Conversation):
         if reader.turn_id and not reader.finished:
             turn = {"threadId": reader.session_id, "turnId": reader.turn_id}
             await peer.request("turn/interrupt", turn, self.read_timeout)
-            await peer.listen_until(lambda: reader.finished, self.read_timeout)
+            await peer.read_until(lambda: reader.finished, self.read_timeout)
 
-    def heard(self, message: Message) -> None:
-        for event in self._reader.hear(message):
+    def on_notification(self, message: Message) -> None:
+        for event in self._reader.read_message(message):
             self.report(event)
 
-    def asked(self, message: Message) -> Any:
+    def on_request(self, message: Message) -> Any:
         answer = DECLINED.get(message.method)
         self.report(ErrorReported(f"Codex asks ({message.method}), and nobody is there to answer."))
         if answer is None:
-            raise RpcError(_UNKNOWN_METHOD, f"Sortie does not answer {message.method}.")
+            raise ResponseError(_UNKNOWN_METHOD, f"Sortie does not answer {message.method}.")
         if message.method == "item/permissions/requestApproval":
             self._reader.denied.append("more permissions")  # unlike the others it leaves no trace in the thread
         return answer
 
-    def failure(self, error: RpcError) -> AgentError:
+    def failure(self, error: ResponseError) -> AgentError:
         if error.code in _REFUSED_REQUEST:
             return AgentError(AgentError.CONFIG, f"Codex does not take what it is asked: {error.message[:600]}")
         return fault_of(error.message, None)
 
-    def explained(self, said: str) -> AgentError | None:
+    def explain_exit(self, said: str) -> AgentError | None:
         """Before there is a thread it can be its configuration that it does not take."""
         if self._reader.session_id:
             return None
@@ -174,14 +174,14 @@ class CodexThread(Conversation):
         try:
             key = {"type": "apiKey", "apiKey": self._settings.key}
             await peer.request("account/login/start", key, self.read_timeout)
-        except RpcError as error:
+        except ResponseError as error:
             raise AgentError(AgentError.AUTH, f"Codex does not take the key: {error.message}", fix=fix) from error
 
     async def _enter(self, peer: Peer, thread_id: str) -> None:
         """Make the thread ours, and wait for its MCP servers: a turn that begins earlier goes without them."""
         self._reader.session_id = thread_id
         try:
-            await peer.listen_until(self._servers_settled, self.read_timeout)
+            await peer.read_until(self._servers_settled, self.read_timeout)
         except TimeoutError:
             self.report(ErrorReported("Not all MCP servers were ready in time (agent.read_timeout_ms)."))
         status, reason = self._server_status(SERVER)
@@ -198,9 +198,9 @@ class CodexThread(Conversation):
     def _server_status(self, name: str) -> tuple[str, str]:
         return self._reader.servers.get((self._reader.session_id, name), ("not ready in time", ""))
 
-    async def _sit_out_limit(self, peer: Peer, reader: CodexReader) -> None:
+    async def _wait_for_limit(self, peer: Peer, reader: CodexReader) -> None:
         try:
-            await peer.listen_until(lambda: reader.decided or not reader.limited, self.limit_patience)
+            await peer.read_until(lambda: reader.decided or not reader.limited, self.limit_patience)
         except TimeoutError as error:
             said = "The provider refuses requests because of a rate limit, and Codex goes on waiting."
             raise AgentError(AgentError.RATE_LIMITED, said, until=reader.limit_until) from error
@@ -235,7 +235,7 @@ class CodexThread(Conversation):
         return told
 
 
-def _in_codex(server: Server, patience: float) -> dict[str, Any]:
+def _in_codex(server: McpServer, patience: float) -> dict[str, Any]:
     """In the words of config.toml. Its tools need no approval: nobody is there to give one."""
     common = {"startup_timeout_sec": patience, "default_tools_approval_mode": "approve"}
     if server.url:
@@ -247,7 +247,7 @@ def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _understood(method: str, answer: Raw, model: type[A]) -> A:
+def _errors_classified(method: str, answer: Raw, model: type[A]) -> A:
     try:
         return decode(answer, model)
     except msgspec.DecodeError as error:

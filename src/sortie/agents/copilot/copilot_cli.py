@@ -20,7 +20,7 @@ from ...protocol.safefiles import open_directory, read_bounded
 from ...protocol.session_files import SERVER
 from ..agent import Finding
 from ..options import Text
-from ..per_turn import Invocation, Turn, TurnwiseAgent
+from ..per_turn import Invocation, PerTurnAgent, Turn
 from ..program import Program
 from .copilot_journal import Journal, copilot_home
 from .copilot_stream import CopilotReader
@@ -47,7 +47,7 @@ class CopilotOptions(Struct, frozen=True, kw_only=True):
     experimental: bool = False
 
 
-class CopilotCli(TurnwiseAgent[CopilotOptions]):
+class CopilotCli(PerTurnAgent[CopilotOptions]):
     kind = "copilot-cli"
     program = Program(
         name="GitHub Copilot CLI",
@@ -85,7 +85,7 @@ class CopilotCli(TurnwiseAgent[CopilotOptions]):
         "NO_PROXY",
         "NODE_EXTRA_CA_CERTS",
     )
-    fixed: ClassVar[dict[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
+    fixed_environment: ClassVar[dict[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
 
     def invocation(self, turn: Turn) -> Invocation:
         resumed = turn.session_id

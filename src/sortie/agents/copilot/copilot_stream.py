@@ -16,9 +16,9 @@ from msgspec import Struct
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..error_kinds import fault
+from ..error_kinds import classify_error
 from ..reset_times import reset_time
-from ..turn_reader import Ending, TurnReader, brief, decode, remarks, speech
+from ..turn_reader import TurnExit, TurnReader, decode, message_lines, program_lines, shorten
 from .copilot_journal import ModelCall
 
 # The journal is looked into where a call has just been recorded, or will never be.
@@ -160,13 +160,13 @@ class CopilotReader(TurnReader):
                 for server in decode(event.data, _ServersLoaded).servers:
                     yield from self._server(server)
             case "assistant.message":
-                yield from speech(decode(event.data, _Message).content)
+                yield from message_lines(decode(event.data, _Message).content)
                 if event.agent_id is None:
                     self._answered, self._error, self._limited_since = True, None, None
             case "tool.execution_start":
                 start = decode(event.data, _ToolStart)
                 self._tools[start.tool_call_id] = start.tool_name
-                yield ToolStarted(start.tool_name, brief(start.arguments))
+                yield ToolStarted(start.tool_name, shorten(start.arguments))
             case "tool.execution_complete":
                 yield self._tool_end(decode(event.data, _ToolEnd))
             case "model.call_failure":
@@ -177,32 +177,32 @@ class CopilotReader(TurnReader):
                 error = decode(event.data, _Error)
                 if event.agent_id is None:
                     self._error = error
-                yield ErrorReported(brief(error.message, 600))
+                yield ErrorReported(shorten(error.message, 600))
             case "session.warning":
-                yield from remarks(decode(event.data, _Notice).message)
+                yield from program_lines(decode(event.data, _Notice).message)
             case "abort":
                 self._aborted = decode(event.data, _Notice).reason or "no reason given"
 
-    def explained(self, ending: Ending) -> AgentError | None:
+    def explain_exit(self, ending: TurnExit) -> AgentError | None:
         said = ending.stderr
         if self._aborted:
             return self._cancelled()
         if "No session" in said and "matched" in said:
-            return AgentError(AgentError.SESSION, f"Copilot does not know the session: {brief(said)}")
+            return AgentError(AgentError.SESSION, f"Copilot does not know the session: {shorten(said)}")
         if "could not be validated" in said:
-            return AgentError(AgentError.PROVIDER, brief(said, 600))
+            return AgentError(AgentError.PROVIDER, shorten(said, 600))
         if any(sign in said for sign in _SIGNED_OUT):
             fix = "Set COPILOT_GITHUB_TOKEN to a fine-grained token, or run `copilot login`."
-            return AgentError(AgentError.AUTH, brief(said, 300), fix=fix)
+            return AgentError(AgentError.AUTH, shorten(said, 300), fix=fix)
         if any(sign in said for sign in _REFUSED_OPTIONS):
-            return AgentError(AgentError.CONFIG, f"Copilot refuses its options: {brief(said, 600)}")
+            return AgentError(AgentError.CONFIG, f"Copilot refuses its options: {shorten(said, 600)}")
         return None
 
     def _server(self, server: _Server) -> Iterator[AgentEvent]:
         if server.status not in _NO_TOOLS or server.name in self._broken:
             return
         self._broken.add(server.name)
-        detail = f"The MCP server {server.name} is {server.status}: {brief(server.error or 'no reason given')}"
+        detail = f"The MCP server {server.name} is {server.status}: {shorten(server.error or 'no reason given')}"
         yield ErrorReported(detail)
         if server.name == SERVER:
             self.failure = AgentError(AgentError.TOOLS, detail)
@@ -210,15 +210,15 @@ class CopilotReader(TurnReader):
     def _tool_end(self, end: _ToolEnd) -> ToolFinished:
         name = self._tools.pop(end.tool_call_id, "tool")
         if end.success:
-            return ToolFinished(name, detail=brief(end.result.content if end.result else ""))
+            return ToolFinished(name, detail=shorten(end.result.content if end.result else ""))
         error = end.error or _ToolError()
         if error.code == "denied":
             self._denied.add(name)
-        return ToolFinished(name, failed=True, detail=brief(error.message))
+        return ToolFinished(name, failed=True, detail=shorten(error.message))
 
     def _call_failure(self, failure: _CallFailure, now: float | None) -> AgentEvent:
         said = failure.error_message or failure.failure_kind
-        detail = f"model call {failure.retry_attempt + 1} failed: {failure.status_code or ''} {brief(said)}"
+        detail = f"model call {failure.retry_attempt + 1} failed: {failure.status_code or ''} {shorten(said)}"
         self._unreachable = failure.failure_kind == "transport"
         resets = [
             moment
@@ -279,7 +279,7 @@ class CopilotReader(TurnReader):
         return None
 
     def _fault(self, error: _Error) -> AgentError:
-        said = brief(error.message, 600)
+        said = shorten(error.message, 600)
         match error.error_type:
             case "authentication" | "authorization" | "policy":
                 return AgentError(AgentError.AUTH, said, fix="Log the agent in, or give it a key that works.")
@@ -289,7 +289,7 @@ class CopilotReader(TurnReader):
             return AgentError(AgentError.CONFIG, said, fix="Correct copilot-cli.model or COPILOT_MODEL.")
         if error.status_code is None and self._unreachable:
             return AgentError(AgentError.PROVIDER, said)
-        return fault(said, status=error.status_code, until=self._limit_until)
+        return classify_error(said, status=error.status_code, until=self._limit_until)
 
     def _cancelled(self) -> AgentError:
         return AgentError(AgentError.CANCELLED, f"Copilot's turn was interrupted ({self._aborted}).")

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from ...errors import AgentError
 from ..agent import Finding, SessionOrder
 from ..options import Text
-from ..per_turn import Invocation, Turn, TurnwiseAgent
+from ..per_turn import Invocation, PerTurnAgent, Turn
 from ..program import Program
 from . import gemini_home
 from .gemini_stream import GeminiReader
@@ -29,7 +29,7 @@ class GeminiOptions(Struct, frozen=True, kw_only=True):
     include_directories: tuple[Text, ...] = ()
 
 
-class Gemini(TurnwiseAgent[GeminiOptions]):
+class Gemini(PerTurnAgent[GeminiOptions]):
     kind = "gemini"
     program = Program(
         name="Gemini CLI",
@@ -44,7 +44,7 @@ class Gemini(TurnwiseAgent[GeminiOptions]):
         "GOOGLE_GENAI_USE_GCA",
         "GEMINI_CLI_USE_COMPUTE_ADC",
     )
-    logins = (".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/.env")
+    login_files = (".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/.env")
     login_fix = "Set GEMINI_API_KEY, or run `gemini` once and log in."
     settings = (
         "GEMINI_CLI_CUSTOM_HEADERS",
@@ -75,7 +75,7 @@ class Gemini(TurnwiseAgent[GeminiOptions]):
         "NODE_EXTRA_CA_CERTS",
     )
     # Relaunched, it lets no signal through to its second process; without trust there are neither tools nor yolo.
-    fixed: ClassVar[dict[str, str]] = {
+    fixed_environment: ClassVar[dict[str, str]] = {
         "GEMINI_CLI_NO_RELAUNCH": "true",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
         "NO_COLOR": "1",
@@ -90,7 +90,7 @@ class Gemini(TurnwiseAgent[GeminiOptions]):
                     raise AgentError(AgentError.CONFIG, said, fix="Paths start at the workflow file.")
         limit = self.options.max_turns
         forced = {"model": {"maxSessionTurns": limit}} if limit else {}
-        gemini_home.lay_out(order, forced, self.options.allowed_mcp_server_names)
+        gemini_home.write_home(order, forced, self.options.allowed_mcp_server_names)
 
     def invocation(self, turn: Turn) -> Invocation:
         resume = ["--resume", turn.session_id] if turn.session_id else []
@@ -104,7 +104,7 @@ class Gemini(TurnwiseAgent[GeminiOptions]):
         return GeminiReader(turn.session_id)
 
     def login(self, environment: Mapping[str, str]) -> Finding:
-        return super().login({**environment, "HOME": str(gemini_home.users_home(environment))})
+        return super().login({**environment, "HOME": str(gemini_home.user_home(environment))})
 
     def _flags(self) -> list[str]:
         options = self.options

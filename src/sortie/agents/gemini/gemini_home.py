@@ -20,7 +20,7 @@ from ...errors import AgentError
 from ...protocol.safefiles import open_directory, read_bounded, write_atomic
 from ...protocol.session_files import DIRECTORY, SERVER, session_directory, write_gitignore
 from ..agent import SessionOrder
-from ..mcp_servers import offered_entries
+from ..mcp_servers import read_entries
 
 Settings = dict[str, Any]
 
@@ -44,17 +44,17 @@ def path_of(order: SessionOrder) -> Path:
     return order.workspace / DIRECTORY / _NAME
 
 
-def users_home(environment: Mapping[str, str]) -> Path:
+def user_home(environment: Mapping[str, str]) -> Path:
     """The directory in which the user's own `.gemini` is."""
     return Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or "/")
 
 
-def lay_out(order: SessionOrder, forced: Settings, servers: tuple[str, ...]) -> None:
+def write_home(order: SessionOrder, forced: Settings, servers: tuple[str, ...]) -> None:
     """Write what the first process needs; raises `AgentError` where that is impossible.
 
     `forced` holds whatever the user's settings say; `servers` are those of theirs that are offered beside ours.
     """
-    theirs = users_home(order.environment)
+    theirs = user_home(order.environment)
     settings = _filled(_filled(forced, _read(theirs / ".gemini" / _SETTINGS)), _defaults(order.environment))
     offered = _offered(order)
     settings["mcpServers"] = {**settings.get("mcpServers", {}), **offered}
@@ -77,7 +77,7 @@ def lay_out(order: SessionOrder, forced: Settings, servers: tuple[str, ...]) -> 
 
 def _offered(order: SessionOrder) -> Settings:
     """The servers of the order: ours, and those of the workflow."""
-    servers = offered_entries(order)
+    servers = read_entries(order)
     if SERVER not in servers:
         return servers
     return {**servers, SERVER: {**_unexpanded(servers[SERVER]), "trust": True}}

@@ -19,9 +19,9 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, Said, ToolFinished, ToolStarted
-from ..error_kinds import fault
+from ..error_kinds import classify_error
 from ..reset_times import reset_time
-from ..turn_reader import Ending, TurnReader, brief, decode, speech
+from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
 
 _API_ERROR = "[API Error: "
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 429, 499, 500, 502, 503, 504, 529)}
@@ -48,7 +48,7 @@ _CUT_SHORT = "ended without a finish reason"
 
 # Where nobody can be asked, tools that would need it are not even offered; a model may call them all the same.
 _GUARDED = frozenset(("run_shell_command", "write_file", "replace"))
-_UNSAID_LIMIT = 4_000
+_LINE_LIMIT = 4_000
 
 
 class _Head(Struct, frozen=True):
@@ -88,7 +88,7 @@ class _Stats(Struct, frozen=True):
     output_tokens: int = 0
     cached: int = 0
 
-    def normal(self) -> Usage:
+    def as_usage(self) -> Usage:
         """The output without its thoughts is told, and so is the sum with them."""
         output = max(self.output_tokens, self.total_tokens - self.input_tokens)
         return Usage(self.input_tokens, output, self.cached)
@@ -113,12 +113,12 @@ class GeminiReader(TurnReader):
     def __init__(self, session_id: str = "") -> None:
         super().__init__(session_id)
         self._resuming = bool(session_id)
-        self._unsaid = ""
+        self._partial_line = ""
         self._tools: dict[str, str] = {}
         self._denied: set[str] = set()
         self._answered = False
-        self._trouble = ""
-        self._complaint: str | None = None
+        self._last_error = ""
+        self._error_text: str | None = None
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         if self.finished:
@@ -127,7 +127,7 @@ class GeminiReader(TurnReader):
         if kind == "message":
             yield from self._message(decode(line, _Message))
             return
-        yield from self._rest_of_speech()
+        yield from self._flush()
         match kind:
             case "init":
                 self.session_id = decode(line, _Init).session_id
@@ -140,7 +140,7 @@ class GeminiReader(TurnReader):
             case "result":
                 yield from self._result(decode(line, _Result))
 
-    def overhear(self, line: str) -> list[AgentEvent]:
+    def read_stderr(self, line: str) -> list[AgentEvent]:
         """Before its first event it tells of a missing server, and during a turn how long it waits for a limit."""
         if self.finished:
             return []
@@ -152,14 +152,14 @@ class GeminiReader(TurnReader):
         until = reset_time(line) or time.time() + seconds
         if seconds > _LONGEST_WAIT:
             self.failure = AgentError(AgentError.RATE_LIMITED, line, until=until)
-        return [LimitReported(brief(line), until)]
+        return [LimitReported(shorten(line), until)]
 
-    def verdict(self, ending: Ending) -> AgentError | None:
-        if self._complaint is not None:
-            return self._meaning(self._complaint, ending)
+    def verdict(self, ending: TurnExit) -> AgentError | None:
+        if self._error_text is not None:
+            return self._meaning(self._error_text, ending)
         return super().verdict(ending) or _missing_tools(ending.stderr)
 
-    def explained(self, ending: Ending) -> AgentError | None:
+    def explain_exit(self, ending: TurnExit) -> AgentError | None:
         said = "\n".join(line for line in ending.stderr.splitlines() if not _NOISE.match(line)).strip()[-400:]
         said = said or f"Gemini ended with exit code {ending.code}."
         if "Error resuming session" in said:
@@ -170,53 +170,53 @@ class GeminiReader(TurnReader):
             fix = _FIXES[AgentError.CONFIG]
             return AgentError(AgentError.CONFIG, f"Gemini refuses its options: {said[-200:]}", fix=fix)
         status = _STATUSES.get(ending.code or 0)
-        return fault(said, status=status) if status else None
+        return classify_error(said, status=status) if status else None
 
     def _message(self, message: _Message) -> Iterator[AgentEvent]:
         """It comes in pieces that end anywhere; only whole lines are told."""
         if message.role != "assistant":
             return
-        self._overcome(answered=True)
-        *lines, self._unsaid = (self._unsaid + message.content).split("\n")
+        self._forget_error(answered=True)
+        *lines, self._partial_line = (self._partial_line + message.content).split("\n")
         for line in lines:
-            yield from speech(line)
-        if len(self._unsaid) > _UNSAID_LIMIT:
-            yield from self._rest_of_speech()
+            yield from message_lines(line)
+        if len(self._partial_line) > _LINE_LIMIT:
+            yield from self._flush()
 
-    def _rest_of_speech(self) -> Iterator[Said]:
-        rest, self._unsaid = self._unsaid, ""
-        yield from speech(rest)
+    def _flush(self) -> Iterator[Said]:
+        rest, self._partial_line = self._partial_line, ""
+        yield from message_lines(rest)
 
     def _tool_use(self, use: _ToolUse) -> ToolStarted:
-        self._overcome(answered=False)
+        self._forget_error(answered=False)
         self._tools[use.tool_id] = use.tool_name
-        return ToolStarted(use.tool_name, brief(use.parameters))
+        return ToolStarted(use.tool_name, shorten(use.parameters))
 
     def _tool_result(self, result: _ToolResult) -> ToolFinished:
-        self._overcome(answered=False)
+        self._forget_error(answered=False)
         name = self._tools.pop(result.tool_id, "tool")
         if result.error and _is_denial(name, result.error):
             self._denied.add(name)
         detail = result.error.message if result.error else result.output
-        return ToolFinished(name, failed=result.status != "success", detail=brief(detail or ""))
+        return ToolFinished(name, failed=result.status != "success", detail=shorten(detail or ""))
 
     def _error(self, error: _Failure) -> ErrorReported:
         """Loops, blocked answers, hooks that stop the agent: a success that follows at once is none."""
-        self._trouble = error.message or "Gemini reported an error without a message."
-        return ErrorReported(self._trouble)
+        self._last_error = error.message or "Gemini reported an error without a message."
+        return ErrorReported(self._last_error)
 
-    def _overcome(self, *, answered: bool) -> None:
+    def _forget_error(self, *, answered: bool) -> None:
         """What follows an error shows that it was none of the last."""
         self._answered = answered
-        self._trouble = ""
+        self._last_error = ""
 
     def _result(self, result: _Result) -> Iterator[AgentEvent]:
         self.finished = True
-        yield from self.meter.reach(result.stats.normal())
+        yield from self.meter.reach(result.stats.as_usage())
         if result.status != "success":
-            told = result.error.message if result.error else self._trouble
-            self._complaint = told or f"Gemini ended its turn with the status {result.status!r}."
-            yield ErrorReported(self._complaint)
+            told = result.error.message if result.error else self._last_error
+            self._error_text = told or f"Gemini ended its turn with the status {result.status!r}."
+            yield ErrorReported(self._error_text)
         elif failure := self._false_success(result):
             self.failure = failure
             yield ErrorReported(failure.message)
@@ -228,8 +228,8 @@ class GeminiReader(TurnReader):
                 f"Gemini was not allowed to use {', '.join(sorted(self._denied))}.",
                 fix="Set gemini.approval_mode, gemini.allowed_tools or gemini.policies.",
             )
-        if self._trouble:
-            return fault(self._trouble)
+        if self._last_error:
+            return classify_error(self._last_error)
         if self._answered:
             return None
         if result.stats.total_tokens:
@@ -238,10 +238,10 @@ class GeminiReader(TurnReader):
         why = "the conversation is longer than the model takes, or a hook stopped it"
         return AgentError(kind, f"Gemini ended its turn without asking the model: {why}.")
 
-    def _meaning(self, complaint: str, ending: Ending) -> AgentError:
+    def _meaning(self, text_of_error: str, ending: TurnExit) -> AgentError:
         if kind := _EXITS.get(ending.code or 0):
-            return AgentError(kind, complaint, fix=_FIXES.get(kind, ""))
-        status, text = _unwrapped(complaint)
+            return AgentError(kind, text_of_error, fix=_FIXES.get(kind, ""))
+        status, text = _unwrapped(text_of_error)
         status = status or _STATUSES.get(ending.code or 0)
         if status == 404 or "is not found for API version" in text:
             return AgentError(AgentError.CONFIG, text, fix="Set gemini.model to a model that there is.")
@@ -254,7 +254,7 @@ class GeminiReader(TurnReader):
         if _OUT_OF_QUOTA.search(text):
             status = 429
         # A wrong key is a bad request to this provider: the words tell, the status does not.
-        return fault(text, status=None if status == 400 else status)
+        return classify_error(text, status=None if status == 400 else status)
 
 
 def _is_denial(name: str, error: _Failure) -> bool:
@@ -273,11 +273,11 @@ def _missing_tools(stderr: str) -> AgentError | None:
     )
 
 
-def _unwrapped(complaint: str) -> tuple[int | None, str]:
+def _unwrapped(text_of_error: str) -> tuple[int | None, str]:
     """Status and words of an error that may hold the provider's answer as it was."""
-    body, end, _ = complaint.partition(_API_ERROR)[2].rpartition("]")
+    body, end, _ = text_of_error.partition(_API_ERROR)[2].rpartition("]")
     if not end:
-        return None, complaint
+        return None, text_of_error
     try:
         answer = decode(body.encode("utf-8", "replace"), _Body).error
     except (msgspec.DecodeError, RecursionError):

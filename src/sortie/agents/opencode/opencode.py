@@ -17,11 +17,11 @@ from msgspec import Struct
 from ...protocol.safefiles import write_atomic
 from ...protocol.session_files import DIRECTORY, SERVER, session_directory
 from ..agent import AgentSettings, ErrorReported, Finding, Reporter, SessionOrder
-from ..first_alone import FirstAlone
-from ..mcp_servers import Server, offered_servers
+from ..first_alone import FirstStart
+from ..mcp_servers import McpServer, read_servers
 from ..options import Text, read_options
-from ..per_turn import Invocation, Turn, TurnwiseAgent, TurnwiseSession
-from ..program import Program, answer_of, shell_command
+from ..per_turn import Invocation, PerTurnAgent, PerTurnSession, Turn
+from ..program import Program, run_command, shell_command
 from .opencode_stream import OpenCodeReader
 
 # What OpenCode can be permitted; whatever else it knows are the tools of MCP servers, named server_tool.
@@ -67,7 +67,7 @@ class _Listed(Struct, frozen=True):
     directory: str = ""
 
 
-class OpenCode(TurnwiseAgent[OpenCodeOptions]):
+class OpenCode(PerTurnAgent[OpenCodeOptions]):
     kind = "opencode"
     program = Program(
         name="OpenCode",
@@ -91,7 +91,7 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
         "OPENCODE_API_KEY",
         "OPENCODE_AUTH_CONTENT",
     )
-    logins = (".local/share/opencode/auth.json",)
+    login_files = (".local/share/opencode/auth.json",)
     login_fix = "Set a key such as ANTHROPIC_API_KEY, or run `opencode auth login`."
     settings = (
         "OPENCODE_CONFIG",
@@ -111,7 +111,10 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
         "NO_PROXY",
         "NODE_EXTRA_CA_CERTS",
     )
-    fixed: ClassVar[dict[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+    fixed_environment: ClassVar[dict[str, str]] = {
+        "OPENCODE_DISABLE_AUTOUPDATE": "1",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    }
 
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
@@ -128,9 +131,9 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
 
     def __init__(self, command: str, options: OpenCodeOptions, base: Path, read_timeout: float) -> None:
         super().__init__(command, options, base, read_timeout)
-        self._first = FirstAlone()
+        self._first = FirstStart()
 
-    async def open(self, order: SessionOrder, reporter: Reporter) -> TurnwiseSession:
+    async def open(self, order: SessionOrder, reporter: Reporter) -> PerTurnSession:
         async with self._first.gate():
             # Any command brings its database up to date; turns would do that too, several at once.
             here = await self._begun_here(order) if order.resume or not self._first.open else False
@@ -184,7 +187,7 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
     def _configuration(self, order: SessionOrder) -> dict[str, str]:
         """The variable that brings our tools; what it says is added to the configuration files."""
         config: dict[str, Any] = {}
-        if servers := offered_servers(order):
+        if servers := read_servers(order):
             config["mcp"] = {name: _in_opencode(server) for name, server in servers.items()}
         if self.options.allowed_tools:
             # Comes before all permissions, where `*` must stand: of several rules that fit, the last one counts.
@@ -201,7 +204,7 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
     async def _begun_here(self, order: SessionOrder) -> bool:
         arguments = ["session", "list", "--format=json", f"--max-count={_SESSIONS}"]
         command = shell_command(self.located(order), arguments)
-        answer = await answer_of(command, order.workspace, self.environment(order), cwd_fd=order.workspace_fd)
+        answer = await run_command(command, order.workspace, self.environment(order), cwd_fd=order.workspace_fd)
         try:
             listed = msgspec.json.decode(answer.stdout if answer else "", type=list[_Listed])
         except msgspec.DecodeError:
@@ -210,7 +213,7 @@ class OpenCode(TurnwiseAgent[OpenCodeOptions]):
         return any(session.id == order.resume and session.directory == here for session in listed)
 
 
-def _in_opencode(server: Server) -> dict[str, Any]:
+def _in_opencode(server: McpServer) -> dict[str, Any]:
     if server.url:
         return {"type": "remote", "url": server.url, "headers": server.headers, "enabled": True}
     command = [server.command, *server.args]

@@ -20,13 +20,13 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..error_kinds import fault
-from ..turn_reader import Ending, TurnReader, brief, decode, speech
+from ..error_kinds import classify_error
+from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
 
 # OpenCode asks again for ever where a provider ends its answers without a reason.
-_AIMLESS_STEPS = 5
+_STEPS_WITHOUT_REASON = 5
 _WORTH_WAITING = 60.0
-_LONGEST_WISH = 100
+_HEADER_LIMIT = 100
 
 _DENIED = ("The user rejected permission", "The user has specified a rule which prevents")
 _LOST_SERVER = re.compile(
@@ -124,7 +124,7 @@ class OpenCodeReader(TurnReader):
         self._acted: set[str] = set()
         self._denied: set[str] = set()
         self._reason = ""
-        self._aimless = 0
+        self._steps_without_reason = 0
         self._overflow = ""
         self._summary_due = False
 
@@ -140,19 +140,19 @@ class OpenCodeReader(TurnReader):
             case "error":
                 yield from self._error(decode(line, _Reported).error)
 
-    def overhear(self, line: str) -> list[AgentEvent]:
-        """What a line of standard error says; the same line may be heard twice."""
+    def read_stderr(self, line: str) -> list[AgentEvent]:
+        """What a line of standard error says; the same line may come twice."""
         if attempt := _after(line, *_FAILED_ATTEMPT).removesuffix('"'):
             name = _ERROR_NAME.match(attempt)
-            return [self._attempt(fault(attempt[name.end() :] if name else attempt))]
-        heard = _heard(line)
-        if heard is None:
+            return [self._attempt(classify_error(attempt[name.end() :] if name else attempt))]
+        error = _classify_stderr(line)
+        if error is None:
             return []
-        if self.failure is None or heard.kind == AgentError.CONFIG:  # which the stream reports as an unknown error
-            self.failure = heard
-        return [ErrorReported(heard.message)]
+        if self.failure is None or error.kind == AgentError.CONFIG:  # which the stream reports as an unknown error
+            self.failure = error
+        return [ErrorReported(error.message)]
 
-    def verdict(self, ending: Ending) -> AgentError | None:
+    def verdict(self, ending: TurnExit) -> AgentError | None:
         ending = msgspec.structs.replace(ending, stderr=_COLOURS.sub("", ending.stderr))
         if self._denied and not self.failure:
             return AgentError(
@@ -161,10 +161,10 @@ class OpenCodeReader(TurnReader):
                 fix="Change opencode.allowed_tools, opencode.denied_tools, or the permissions in opencode.json.",
             )
         if self.finished and self._overflow and not self.failure and (ending.code, ending.signal) == (1, None):
-            return None  # its exit code tells of the overflow, which it has mended
+            return None  # its exit code tells of the overflow, which it has repaired
         return super().verdict(ending)
 
-    def explained(self, ending: Ending) -> AgentError | None:
+    def explain_exit(self, ending: TurnExit) -> AgentError | None:
         said = ending.stderr.strip()
         if "Session not found" in said:
             return AgentError(AgentError.SESSION, "OpenCode does not know the conversation any more.")
@@ -206,7 +206,7 @@ class OpenCodeReader(TurnReader):
         elif part.marks.compaction_continue:  # the step before was a summary; OpenCode asks itself to go on
             self.finished = False
         else:
-            yield from speech(part.text)
+            yield from message_lines(part.text)
 
     def _tool(self, part: _Part) -> Iterator[AgentEvent]:
         state = part.state
@@ -215,8 +215,8 @@ class OpenCodeReader(TurnReader):
             self._acted.add(part.message_id)
         if failed and str(state.error).startswith(_DENIED):
             self._denied.add(part.tool)
-        yield ToolStarted(part.tool, brief(state.input))
-        yield ToolFinished(part.tool, failed=failed, detail=brief(state.error or state.output or ""))
+        yield ToolStarted(part.tool, shorten(state.input))
+        yield ToolFinished(part.tool, failed=failed, detail=shorten(state.error or state.output or ""))
 
     def _step_finish(self, part: _Part) -> Iterator[AgentEvent]:
         yield from self.meter.add(part.usage)
@@ -224,9 +224,11 @@ class OpenCodeReader(TurnReader):
         self._summary_due = False
         self._reason = part.reason
         self.finished = part.reason == "stop" and not goes_on
-        self._aimless = self._aimless + 1 if part.reason == "unknown" and not goes_on else 0
-        if self._aimless == _AIMLESS_STEPS:
-            said = f"The provider ended {_AIMLESS_STEPS} answers in a row without a reason."
+        self._steps_without_reason = (
+            self._steps_without_reason + 1 if part.reason == "unknown" and not goes_on else 0
+        )
+        if self._steps_without_reason == _STEPS_WITHOUT_REASON:
+            said = f"The provider ended {_STEPS_WITHOUT_REASON} answers in a row without a reason."
             self.failure = AgentError(AgentError.PROVIDER, said)
             yield ErrorReported(said)
 
@@ -234,7 +236,7 @@ class OpenCodeReader(TurnReader):
         try:
             error = decode(raw, _Error)
         except msgspec.DecodeError:
-            error = _Error(data=_Details(message=brief(bytes(raw).decode("utf-8", "replace"))))
+            error = _Error(data=_Details(message=shorten(bytes(raw).decode("utf-8", "replace"))))
         self.finished = False
         if error.name == "ContextOverflowError":
             self._overflow = error.data.message or "its context is full."
@@ -248,7 +250,7 @@ class OpenCodeReader(TurnReader):
             yield ErrorReported(self.failure.message)
 
 
-def _heard(line: str) -> AgentError | None:
+def _classify_stderr(line: str) -> AgentError | None:
     if _LOST_SERVER.search(line):
         return AgentError(AgentError.TOOLS, f"The MCP server {SERVER} did not start, or has ended.")
     if model := _UNQUOTED.match(_after(line, *_NO_MODEL)):
@@ -285,15 +287,15 @@ def _failure(error: _Error) -> AgentError:
             )
         case "APIError" if details.status_code is None and details.is_retryable:
             return AgentError(AgentError.PROVIDER, said)
-    return fault(said, status=details.status_code, until=_until(details.response_headers or {}))
+    return classify_error(said, status=details.status_code, until=_until(details.response_headers or {}))
 
 
 def _until(headers: dict[str, str]) -> float | None:
     """When to come back, as the provider's answer says: in seconds, or as a date."""
-    wish = headers.get("retry-after", "")[:_LONGEST_WISH]
-    if re.fullmatch(r"\d{1,9}(\.\d*)?", wish):
-        return time.time() + float(wish)
+    header = headers.get("retry-after", "")[:_HEADER_LIMIT]
+    if re.fullmatch(r"\d{1,9}(\.\d*)?", header):
+        return time.time() + float(header)
     try:
-        return parsedate_to_datetime(wish).timestamp()
+        return parsedate_to_datetime(header).timestamp()
     except (ValueError, OverflowError):
         return None
