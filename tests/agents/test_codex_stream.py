@@ -8,8 +8,7 @@ from datetime import datetime
 import pytest
 
 from sortie.agents.agent import ErrorReported, LimitReported, StderrLine, Used
-from sortie.agents.codex.codex_errors import fault_of
-from sortie.agents.codex.codex_stream import CodexReader
+from sortie.agents.codex.codex_stream import CodexReader, classify_codex_error
 from sortie.agents.reset_times import reset_time
 from sortie.core.model import Usage
 from sortie.errors import AgentError
@@ -240,7 +239,7 @@ def test_what_a_tool_was_asked_to_do(item, detail):
     ],
 )
 def test_what_an_error_means(info, message, kind):
-    assert fault_of(message, info).kind == kind
+    assert classify_codex_error(message, info).kind == kind
 
 
 def test_the_time_in_words_is_that_of_this_machine():
@@ -252,7 +251,7 @@ def test_the_time_in_words_is_that_of_this_machine():
     assert reset_time("try again at 13:33 AM.", now) is None
     assert reset_time("try again at Foo 1st, 2026 1:00 PM.", now) is None
     assert reset_time("try again later", now) is None
-    assert fault_of("try again at Nov 30th, 2099 12:53 AM.", "usageLimitExceeded").until is not None
+    assert classify_codex_error("try again at Nov 30th, 2099 12:53 AM.", "usageLimitExceeded").until is not None
 
 
 def first_turn(lines):

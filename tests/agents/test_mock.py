@@ -115,7 +115,7 @@ def test_every_mistake_is_named_by_its_key():
         "mock.by_issue.DEMO-2[0].status",
         "mock.speed",
     ]
-    assert all(sentence.endswith(".") for _, sentence in problems)
+    assert all(sentence.endswith((".", "?")) for _, sentence in problems)
 
 
 def test_scripts_by_issue_must_be_a_mapping():

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from sortie.agents import error_kinds as faults
-from sortie.agents import registry
-from sortie.agents.cli import CliAgent
+from sortie.agents.cli_agent import CliAgent
 from sortie.engine.reload import check_workflow
+from sortie.plugins import agent_kinds, load_agent
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "agents.md").read_text()
-LOADED: list[Any] = [registry.load(kind) for kind in registry.BUILT_IN]
+LOADED: list[Any] = [load_agent(kind) for kind in agent_kinds()]
 AGENTS = [loaded for loaded in LOADED if issubclass(loaded, CliAgent)]
 
 

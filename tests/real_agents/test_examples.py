@@ -26,7 +26,7 @@ def test_the_example_hands_its_issues_over(scene):
 
 
 def _usual_name(kind: str) -> str:
-    from sortie.agents import registry
+    from sortie.plugins import load_agent
 
-    command: str = registry.load(kind).program.command  # type: ignore[attr-defined]
+    command: str = load_agent(kind).program.command  # type: ignore[attr-defined]
     return Path(command.split()[0]).name

@@ -6,8 +6,9 @@ import pytest
 
 from sortie.errors import ConfigurationError
 from sortie.plugins import load_plugin, plugin_kinds
+from sortie.plugins import load_tracker as load
+from sortie.plugins import tracker_kinds as kinds
 from sortie.trackers.file import FileTracker
-from sortie.trackers.registry import kinds, load
 
 
 def test_the_file_tracker_is_built_in():

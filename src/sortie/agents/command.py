@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import ClassVar
 
 import anyio
+from msgspec import Struct
 
 from ..errors import AgentError
 from ..process.child import Child, Exit, start
 from ..protocol.session_files import SERVER
 from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnFinished
 from .error_kinds import classify_exit, how_it_ended
+from .options import check_options
 from .program import check_command, first_word, locate, missing_program, not_found, run_command
 from .script_check import check_argument, check_script, check_syntax
 
@@ -26,6 +28,10 @@ DEFAULT_COMMAND = "./agent.sh"
 
 _TAIL_LINES = 5
 _TAIL_CHARACTERS = 500
+
+
+class CommandOptions(Struct, frozen=True):
+    """None: what a command wants to know stands in the command."""
 
 
 class CommandAgent:
@@ -42,8 +48,7 @@ class CommandAgent:
 
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
-        problems = [(f"command.{key}", "The command agent has no such option.") for key in settings.options]
-        return [*problems, *check_command(settings.command)]
+        return [*check_options("command", CommandOptions, settings.options), *check_command(settings.command)]
 
     def missing(self, environment: Mapping[str, str]) -> AgentError | None:
         return missing_program(self._command, self._base, environment)

@@ -16,15 +16,15 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import anyio
-import msgspec
 from msgspec import Meta, Struct
 
 from ..core.model import Usage
 from ..errors import AgentError
 from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnFinished, Used
+from .options import check_options, read_options
 
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0)]
@@ -43,8 +43,7 @@ class MockTurn(Struct, frozen=True, kw_only=True):
     reset_seconds: Amount = 60.0
 
 
-Script = tuple[MockTurn, ...]
-Problems = list[tuple[str, str]]
+Script = Annotated[tuple[MockTurn, ...], Meta(min_length=1)]
 
 DEFAULT_SCRIPT: Script = (
     MockTurn(
@@ -57,35 +56,28 @@ DEFAULT_SCRIPT: Script = (
 )
 
 
+class MockOptions(Struct, frozen=True, kw_only=True):
+    """`turns` is for every issue that `by_issue` does not name."""
+
+    turns: Script = DEFAULT_SCRIPT
+    by_issue: dict[str, Script] = {}
+
+
 class MockAgent:
     variables: ClassVar[tuple[str, ...]] = ()
     needs_login: ClassVar[bool] = False
 
-    def __init__(self, script: Script, by_issue: Mapping[str, Script]) -> None:
-        self._script = script
-        self._by_issue = by_issue
+    def __init__(self, options: MockOptions) -> None:
+        self._options = options
         self._turns_done: Counter[str] = Counter()
 
     @classmethod
     def from_settings(cls, settings: AgentSettings) -> MockAgent:
-        options = settings.options
-        by_issue = {name: _script(turns) for name, turns in options.get("by_issue", {}).items()}
-        return cls(_script(options["turns"]) if "turns" in options else DEFAULT_SCRIPT, by_issue)
+        return cls(read_options(MockOptions, settings.options))
 
     @classmethod
-    def check(cls, settings: AgentSettings) -> Problems:
-        problems: Problems = []
-        for key, value in settings.options.items():
-            if key == "turns":
-                _check_script("mock.turns", value, problems)
-            elif key != "by_issue":
-                problems.append((f"mock.{key}", "The mock agent knows only `turns` and `by_issue`."))
-            elif not isinstance(value, Mapping):
-                problems.append(("mock.by_issue", "Give a mapping of issue identifiers to lists of turns."))
-            else:
-                for name, turns in value.items():
-                    _check_script(f"mock.by_issue.{name}", turns, problems)
-        return problems
+    def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
+        return check_options("mock", MockOptions, settings.options)
 
     def missing(self, environment: Mapping[str, str]) -> AgentError | None:  # noqa: ARG002 - it needs nothing
         return None
@@ -98,7 +90,7 @@ class MockAgent:
         return MockSession(self, order, reporter)
 
     def next_turn(self, order: SessionOrder) -> MockTurn:
-        script = self._by_issue.get(order.identifier, self._script)
+        script = self._options.by_issue.get(order.identifier, self._options.turns)
         place = min(self._turns_done[order.issue_id], len(script) - 1)
         self._turns_done[order.issue_id] += 1
         return script[place]
@@ -162,31 +154,3 @@ def _write_status(workspace_fd: int, token: str, reason: str) -> None:
             file.write(f"{token}\n" + (f"reason: {reason}\n" if reason else ""))
     finally:
         os.close(folder)
-
-
-def _script(turns: Any) -> Script:
-    return msgspec.convert(turns, Script)
-
-
-def _check_script(path: str, turns: Any, problems: Problems) -> None:
-    if not isinstance(turns, list) or not turns:
-        problems.append((path, "Give a list of at least one turn."))
-        return
-    for number, turn in enumerate(turns):
-        if not isinstance(turn, Mapping):
-            problems.append((f"{path}[{number}]", "Give a mapping such as {outcome: completed}."))
-            continue
-        for key, value in turn.items():
-            if problem := _check_value(key, value):
-                problems.append((f"{path}[{number}].{key}", problem))
-
-
-def _check_value(key: Any, value: Any) -> str:
-    types: dict[Any, Any] = {field.name: field.type for field in msgspec.structs.fields(MockTurn)}
-    if key not in types:
-        return f"A turn has no such key; it knows {', '.join(types)}."
-    try:
-        msgspec.convert(value, types[key])
-    except msgspec.ValidationError as error:
-        return f"{error}."
-    return ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -27,9 +26,8 @@ from .agent import (
     StderrLine,
     TurnFinished,
 )
-from .cli import CliAgent
+from .cli_agent import CliAgent
 from .error_kinds import classify_exit, ended_by_itself
-from .first_alone import FirstStart
 from .jsonrpc import Message, Peer, PeerGone, ResponseError
 from .program import shell_command
 from .turn_reader import program_lines
@@ -98,10 +96,6 @@ class RpcConversation(ABC):
 
 
 class PerSessionAgent(CliAgent[Options]):
-    def __init__(self, command: str, options: Options, base: Path, read_timeout: float) -> None:
-        super().__init__(command, options, base, read_timeout)
-        self._first = FirstStart()
-
     @abstractmethod
     def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> RpcConversation: ...
 
@@ -110,7 +104,7 @@ class PerSessionAgent(CliAgent[Options]):
         return []
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> LongLivedSession:
-        async with self._first.gate():
+        async with self.first_start.gate():
             child = await start(
                 shell_command(self.located(order), self.arguments(order)),
                 cwd_fd=order.workspace_fd,

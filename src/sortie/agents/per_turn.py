@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..errors import AgentError
 from ..process.child import Child, start
 from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnFinished, is_session_id
-from .cli import CliAgent
+from .cli_agent import CliAgent
 from .program import shell_command
 from .turn_reader import LINE_LIMIT, TurnExit, TurnReader
 

@@ -14,8 +14,7 @@ from typing import Any
 import anyio
 
 from ..errors import ConfigurationError, SortieError
-from ..plugins import plugin_kinds
-from ..trackers import registry
+from ..plugins import agent_kinds, load_tracker, tracker_kinds
 from ..trackers.tracker import TrackerSettings
 from ..workflow.config import Config
 from ..workflow.loader import load
@@ -57,7 +56,7 @@ def call(workflow: str, issue_id: str, arguments: object, cancellation: Cancella
 
 @lru_cache(maxsize=1)
 def _load(workflow: str) -> Config:
-    kinds = {"tracker": registry.kinds(), "agent": plugin_kinds("sortie.agents", {})}
+    kinds = {"tracker": tracker_kinds(), "agent": agent_kinds()}
     try:
         path = Path(workflow).absolute()
     except OSError as error:
@@ -68,7 +67,7 @@ def _load(workflow: str) -> Config:
 
 def _findings(config: Config) -> list[tuple[str, str]]:
     try:
-        return registry.load(config.tracker.kind).check(tracker_settings(config))
+        return load_tracker(config.tracker.kind).check(tracker_settings(config))
     except ConfigurationError as error:
         return [("tracker.kind", str(error))]
 
@@ -95,7 +94,7 @@ async def _answer(
     arguments: object, settings: TrackerSettings, reach: Reach, cancellation: Cancellation
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
-    tracker = registry.load(settings.kind).from_settings(settings)
+    tracker = load_tracker(settings.kind).from_settings(settings)
     answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
     with anyio.CancelScope() as scope, cancellation.stopping(lambda: loop.call_soon_threadsafe(scope.cancel)):
         answer = await handle(arguments, tracker, settings, reach)

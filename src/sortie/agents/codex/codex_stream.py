@@ -1,7 +1,8 @@
 """What `codex app-server` says about a turn: its events, their meaning, and when a success is none. Pure.
 
 The threads of sub-agents speak on the same line: their tokens count, their last word does not. Token counts are
-running totals of a thread, over all its turns and processes.
+running totals of a thread, over all its turns and processes. An error is known by its name in Codex, then by its
+HTTP status, then by its words.
 """
 
 from __future__ import annotations
@@ -10,97 +11,50 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
-from ...core.model import Usage
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, StderrLine, ToolFinished, ToolStarted
+from ..error_kinds import classify_error
 from ..jsonrpc import Message
+from ..reset_times import reset_time
 from ..turn_reader import ALIVE, Meter, TurnReader, decode, message_lines, shorten
-from .codex_errors import fault_of, status_of
-from .codex_items import Item
+from .codex_messages import (
+    AccountLimits,
+    CodexNotice,
+    CodexTurn,
+    ErrorEvent,
+    Item,
+    ItemEvent,
+    LimitEvent,
+    ServerEvent,
+    TokensEvent,
+    TurnError,
+    TurnEvent,
+)
 
+_DETAIL = 600
 
-class _Counts(Struct, frozen=True, rename="camel"):
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
-
-    def as_usage(self) -> Usage:
-        """The input has its cached part in it already, and the output its reasoning."""
-        return Usage(self.input_tokens, self.output_tokens, self.cached_input_tokens)
-
-    def less(self, other: _Counts) -> Usage:
-        return Usage(
-            max(self.input_tokens - other.input_tokens, 0),
-            max(self.output_tokens - other.output_tokens, 0),
-            max(self.cached_input_tokens - other.cached_input_tokens, 0),
-        )
-
-
-class _TokenUsage(Struct, frozen=True):
-    total: _Counts
-    last: _Counts = _Counts()
-
-
-class _Tokens(Struct, frozen=True, rename="camel"):
-    thread_id: str
-    token_usage: _TokenUsage
-    turn_id: str = ""
-
-
-class _Problem(Struct, frozen=True, rename="camel"):
-    message: str = ""
-    codex_error_info: Any = None
-    additional_details: str | None = None
-
-
-class _ErrorEvent(Struct, frozen=True, rename="camel"):
-    thread_id: str
-    error: _Problem
-    will_retry: bool = False
-
-
-class _Turn(Struct, frozen=True):
-    id: str
-    status: str = ""
-    error: _Problem | None = None
-
-
-class _TurnEvent(Struct, frozen=True, rename="camel"):
-    thread_id: str
-    turn: _Turn
-
-
-class _ItemEvent(Struct, frozen=True, rename="camel"):
-    thread_id: str
-    item: Item
-
-
-class _Window(Struct, frozen=True, rename="camel"):
-    used_percent: float = 0.0
-    resets_at: float | None = None
-
-
-class _Limits(Struct, frozen=True):
-    primary: _Window | None = None
-    secondary: _Window | None = None
-
-
-class _LimitEvent(Struct, frozen=True, rename="camel"):
-    rate_limits: _Limits
-
-
-class _ServerEvent(Struct, frozen=True, rename="camel"):
-    name: str
-    status: str
-    thread_id: str | None = None
-    error: str | None = None
-
-
-class _Notice(Struct, frozen=True):
-    message: str = ""
-    summary: str = ""
+_NAMED = {
+    "rateLimitExceeded": AgentError.RATE_LIMITED,
+    "usageLimitExceeded": AgentError.RATE_LIMITED,
+    "serverOverloaded": AgentError.PROVIDER,
+    "internalServerError": AgentError.PROVIDER,
+    "flexUnavailable": AgentError.PROVIDER,
+    "policyCapacityUnavailable": AgentError.PROVIDER,
+    "unauthorized": AgentError.AUTH,
+    "modelNotFound": AgentError.CONFIG,
+    "sandboxError": AgentError.CONFIG,
+    "cyberPolicy": AgentError.REFUSED,
+    "misalignmentPolicyViolation": AgentError.REFUSED,
+    "tooManyDenials": AgentError.PERMISSION,
+    # It would not fit the next time either.
+    "contextWindowExceeded": AgentError.SESSION,
+    "sessionBudgetExceeded": AgentError.SESSION,
+}
+_FIXES = {
+    AgentError.AUTH: "Run `codex login`, or set CODEX_API_KEY to a key that works.",
+    AgentError.CONFIG: "Correct the option of the codex block that it speaks of.",
+}
 
 
 class CodexReader(TurnReader):
@@ -138,27 +92,27 @@ class CodexReader(TurnReader):
     def notified(self, message: Message) -> Iterator[AgentEvent]:
         match message.method:
             case "turn/started":
-                self._started(decode(message.params, _TurnEvent))
+                self._started(decode(message.params, TurnEvent))
             case "item/started" | "item/completed":
-                event = decode(message.params, _ItemEvent)
+                event = decode(message.params, ItemEvent)
                 if event.thread_id == self.session_id:
                     self.limited = False
                     yield from self._item(event.item, begun=message.method == "item/started")
             case "thread/tokenUsage/updated":
-                yield from self._tokens(decode(message.params, _Tokens))
+                yield from self._tokens(decode(message.params, TokensEvent))
             case "account/rateLimits/updated":
-                yield from self._limits(decode(message.params, _LimitEvent).rate_limits)
+                yield from self._limits(decode(message.params, LimitEvent).rate_limits)
             case "mcpServer/startupStatus/updated":
-                yield from self._server(decode(message.params, _ServerEvent))
+                yield from self._server(decode(message.params, ServerEvent))
             case "error":
-                yield from self._error(decode(message.params, _ErrorEvent))
+                yield from self._error(decode(message.params, ErrorEvent))
             case "turn/completed":
-                yield from self._completed(decode(message.params, _TurnEvent))
+                yield from self._completed(decode(message.params, TurnEvent))
             case "warning" | "configWarning" | "guardianWarning" | "deprecationNotice":
-                notice = decode(message.params, _Notice)
+                notice = decode(message.params, CodexNotice)
                 yield StderrLine(shorten(notice.message or notice.summary))
 
-    def _started(self, event: _TurnEvent) -> None:
+    def _started(self, event: TurnEvent) -> None:
         self.session_id = self.session_id or event.thread_id
         if event.thread_id == self.session_id:
             self.turn_id = self.turn_id or event.turn.id
@@ -174,7 +128,7 @@ class CodexReader(TurnReader):
                 self.denied.append(item.name)
             yield ToolFinished(item.name, failed=item.failed, detail=item.outcome)
 
-    def _tokens(self, event: _Tokens) -> Iterator[AgentEvent]:
+    def _tokens(self, event: TokensEvent) -> Iterator[AgentEvent]:
         """The first report of a thread says where its total stood: a resumed one repeats what was used before."""
         usage = event.token_usage
         meter = self._meters.get(event.thread_id)
@@ -185,31 +139,31 @@ class CodexReader(TurnReader):
             meter.start_at(usage.total.as_usage() if of_earlier_turns else usage.total.less(usage.last))
         yield from meter.reach(usage.total.as_usage())
 
-    def _limits(self, limits: _Limits) -> Iterator[AgentEvent]:
+    def _limits(self, limits: AccountLimits) -> Iterator[AgentEvent]:
         spent = [window for window in (limits.primary, limits.secondary) if window and window.used_percent >= 100]
         self.limit_until = max((window.resets_at or 0.0 for window in spent), default=0.0) or None
         if spent:
             yield LimitReported("The usage limit of the account is reached.", self.limit_until)
 
-    def _server(self, event: _ServerEvent) -> Iterator[AgentEvent]:
+    def _server(self, event: ServerEvent) -> Iterator[AgentEvent]:
         self.servers[event.thread_id or "", event.name] = (event.status, event.error or "")
         if event.status == "failed":
             yield ErrorReported(
                 f"The MCP server {event.name} did not start: {shorten(event.error or 'no reason given')}"
             )
 
-    def _error(self, event: _ErrorEvent) -> Iterator[AgentEvent]:
+    def _error(self, event: ErrorEvent) -> Iterator[AgentEvent]:
         if event.thread_id != self.session_id or self.decided or not event.will_retry:
             return  # an error that ends the turn comes again with its last word
         problem = event.error
         detail = problem.additional_details or problem.message  # the message only counts its attempts
-        status = status_of(problem.codex_error_info)
+        status = _status_of(problem.codex_error_info)
         if status == 401:
-            self.failure = fault_of(detail, problem.codex_error_info, self.limit_until)
+            self.failure = classify_codex_error(detail, problem.codex_error_info, self.limit_until)
         self.limited = status == 429 or problem.codex_error_info == "rateLimitExceeded"
         yield LimitReported(detail, self.limit_until) if self.limited else ErrorReported(detail)
 
-    def _completed(self, event: _TurnEvent) -> Iterator[AgentEvent]:
+    def _completed(self, event: TurnEvent) -> Iterator[AgentEvent]:
         ours = event.thread_id == self.session_id and event.turn.id == self.turn_id
         if not ours or not self.turn_id or self.finished:
             return
@@ -218,12 +172,12 @@ class CodexReader(TurnReader):
         if self.failure:
             yield ErrorReported(self.failure.message)
 
-    def _false_success(self, turn: _Turn) -> AgentError | None:
+    def _false_success(self, turn: CodexTurn) -> AgentError | None:
         if turn.status == "interrupted":
             return AgentError(AgentError.CANCELLED, "The turn was interrupted.")
         if turn.status != "completed" or turn.error:
-            problem = turn.error or _Problem(f"The turn ended as {turn.status[:40] or 'nothing known'}.")
-            return fault_of(problem.message, problem.codex_error_info, self.limit_until)
+            problem = turn.error or TurnError(f"The turn ended as {turn.status[:40] or 'nothing known'}.")
+            return classify_codex_error(problem.message, problem.codex_error_info, self.limit_until)
         if self.denied:
             return AgentError(
                 AgentError.PERMISSION,
@@ -231,3 +185,28 @@ class CodexReader(TurnReader):
                 fix="Set codex.approval_policy to never, or widen codex.thread_sandbox.",
             )
         return None
+
+
+def _status_of(info: Any) -> int | None:
+    """The HTTP status in the `codexErrorInfo` of an error, where it has one."""
+    for detail in info.values() if isinstance(info, dict) else ():
+        status = detail.get("httpStatusCode") if isinstance(detail, dict) else None
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def classify_codex_error(message: str, info: Any, until: float | None = None) -> AgentError:
+    """`info` is `codexErrorInfo`; `until` is when the limit of the account ends, where that is known."""
+    text = message.strip()[:_DETAIL] or "Codex reported an error without a message."
+    if "Quota exceeded" in text:
+        return AgentError(AgentError.AUTH, text, fix="The account has no credit; add some, or use another key.")
+    if "reason: content_filter" in text:
+        return AgentError(AgentError.REFUSED, f"The model declined: {text}")
+    status = _status_of(info)
+    kind = _NAMED.get(info) if isinstance(info, str) else None
+    if kind is None:
+        return classify_error(text, status=status, until=until)
+    if kind == AgentError.RATE_LIMITED:
+        return AgentError(kind, text, until=until or reset_time(text))
+    return AgentError(kind, text, fix=_FIXES.get(kind, ""))

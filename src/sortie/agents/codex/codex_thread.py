@@ -21,8 +21,7 @@ from ..jsonrpc import Message, Peer, ResponseError
 from ..mcp_servers import McpServer, read_servers
 from ..per_session import RpcConversation
 from ..turn_reader import decode
-from .codex_errors import fault_of
-from .codex_stream import CodexReader
+from .codex_stream import CodexReader, classify_codex_error
 
 _REFUSED_CONFIGURATION = re.compile(r"unknown variant|invalid |unexpected |not found|toml|config")
 _FAILED = ("failed", "cancelled")
@@ -153,7 +152,7 @@ class CodexThread(RpcConversation):
     def failure(self, error: ResponseError) -> AgentError:
         if error.code in _REFUSED_REQUEST:
             return AgentError(AgentError.CONFIG, f"Codex does not take what it is asked: {error.message[:600]}")
-        return fault_of(error.message, None)
+        return classify_codex_error(error.message, None)
 
     def explain_exit(self, said: str) -> AgentError | None:
         """Before there is a thread it can be its configuration that it does not take."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -17,7 +16,6 @@ from msgspec import Struct
 from ...protocol.safefiles import write_atomic
 from ...protocol.session_files import DIRECTORY, SERVER, session_directory
 from ..agent import AgentSettings, ErrorReported, Finding, Reporter, SessionOrder
-from ..first_alone import FirstStart
 from ..mcp_servers import McpServer, read_servers
 from ..options import Text, read_options
 from ..per_turn import Invocation, PerTurnAgent, PerTurnSession, Turn
@@ -129,14 +127,10 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
         said = "there is neither a key nor a login: what opencode.json says is used, or a free model of its makers."
         return Finding("WARN", "login", said, found.fix)
 
-    def __init__(self, command: str, options: OpenCodeOptions, base: Path, read_timeout: float) -> None:
-        super().__init__(command, options, base, read_timeout)
-        self._first = FirstStart()
-
     async def open(self, order: SessionOrder, reporter: Reporter) -> PerTurnSession:
-        async with self._first.gate():
+        async with self.first_start.gate():
             # Any command brings its database up to date; turns would do that too, several at once.
-            here = await self._begun_here(order) if order.resume or not self._first.open else False
+            here = await self._begun_here(order) if order.resume or not self.first_start.open else False
         if order.resume and not here:
             said = f"OpenCode has no conversation {order.resume} in this workspace. A fresh conversation begins."
             reporter.report(ErrorReported(said))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from sortie.agents.first_alone import FirstStart
+from sortie.agents.cli_agent import FirstStart
 
 
 async def test_the_others_wait_for_the_first_and_then_for_nobody():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import anyio
 from msgspec import Struct
 
 from ..errors import AgentError
@@ -43,6 +45,7 @@ class CliAgent(ABC, Generic[Options]):
         self.options = options
         self.base = base.absolute()
         self.read_timeout = read_timeout
+        self.first_start = FirstStart()
 
     @classmethod
     def from_settings(cls, settings: AgentSettings) -> Self:
@@ -78,3 +81,27 @@ class CliAgent(ABC, Generic[Options]):
 
     @abstractmethod
     async def open(self, order: SessionOrder, reporter: Reporter) -> AgentSession: ...
+
+
+class FirstStart:
+    """For programs that make or convert a database when they start: two that do so at once find it half made.
+
+    `gate` is a block that nobody else is in until one has gone through it without an error: then it is open.
+    """
+
+    def __init__(self) -> None:
+        self._lock = anyio.Lock()
+        self.open = False
+
+    @asynccontextmanager
+    async def gate(self) -> AsyncIterator[None]:
+        await self._lock.acquire()
+        if self.open:
+            self._lock.release()
+            yield
+            return
+        try:
+            yield
+            self.open = True
+        finally:
+            self._lock.release()

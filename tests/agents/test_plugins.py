@@ -4,8 +4,8 @@ import pytest
 
 from sortie.agents.command import CommandAgent
 from sortie.agents.mock import MockAgent
-from sortie.agents.registry import kinds, load
 from sortie.errors import ConfigurationError
+from sortie.plugins import agent_kinds, load_agent
 
 
 @pytest.fixture
@@ -27,24 +27,24 @@ def plugin(tmp_path, monkeypatch):
 
 
 def test_the_built_in_kinds_are_there():
-    assert {"command", "mock"} <= set(kinds())
-    assert load("command") is CommandAgent
-    assert load("mock") is MockAgent
+    assert {"command", "mock"} <= set(agent_kinds())
+    assert load_agent("command") is CommandAgent
+    assert load_agent("mock") is MockAgent
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones():
     with pytest.raises(ConfigurationError, match=r'no agent of kind "claud".*command, .*mock'):
-        load("claud")
+        load_agent("claud")
 
 
 def test_a_package_can_add_a_kind(plugin):
     plugin("robot", "Robot", "class Robot: pass")
-    assert "robot" in kinds()
-    assert load("robot").__name__ == "Robot"
+    assert "robot" in agent_kinds()
+    assert load_agent("robot").__name__ == "Robot"
 
 
 @pytest.mark.parametrize(("target", "code"), [("Robot", "1 / 0"), ("Missing", "class Robot: pass")])
 def test_a_package_that_is_broken_is_named(plugin, target, code):
     name = plugin("robot", target, code)
     with pytest.raises(ConfigurationError, match=f'"robot".*{name}'):
-        load("robot")
+        load_agent("robot")
