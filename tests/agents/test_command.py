@@ -6,7 +6,7 @@ import pytest
 
 from sortie.agents.agent import AgentSettings
 from sortie.agents.command import CommandAgent
-from sortie.agents.program import locate
+from sortie.agents.command_line import locate
 from sortie.errors import AgentError
 from sortie.process.process_table import look_up
 

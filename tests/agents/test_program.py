@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from sortie.agents.command import CommandAgent
-from sortie.agents.program import Program, check_command, locate, missing_program, run_command, shell_command
+from sortie.agents.command_line import check_command, locate, missing_program, shell_command
+from sortie.agents.program import Program, run_command
 from sortie.errors import AgentError
 
 PROGRAM = Program(name="Agent", command="agent", install="npm install -g agent", tested=("1.2.0", "1.10.3"))

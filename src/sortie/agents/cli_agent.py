@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from ..errors import AgentError
 from .agent import AgentSession, AgentSettings, Finding, Reporter, SessionOrder
+from .command_line import check_command, locate, missing_program
 from .options import check_options, read_options
-from .program import Program, check_command, locate, missing_program
+from .program import Program
 
 Options = TypeVar("Options", bound=Struct)
 

@@ -16,12 +16,13 @@ import anyio
 from msgspec import Struct
 
 from ..errors import AgentError
-from ..process.child import Child, Exit, start
+from ..process.child import Child, Exit
 from ..protocol.session_files import SERVER
 from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnFinished
+from .command_line import check_command, first_word, locate, missing_program, not_found, start_command
 from .error_kinds import classify_exit, how_it_ended
 from .options import check_options
-from .program import check_command, first_word, locate, missing_program, not_found, run_command
+from .program import run_command
 from .script_check import check_argument, check_script, check_syntax
 
 DEFAULT_COMMAND = "./agent.sh"
@@ -103,13 +104,8 @@ class CommandSession:
         self._child: Child | None = None
 
     async def turn(self, prompt: str, number: int) -> None:
-        child = self._child = await start(
-            ["sh", "-c", self._command],
-            cwd_fd=self._order.workspace_fd,
-            env={**self._environment, "SORTIE_TURN": str(number)},
-            run_id=self._order.run_id,
-            workspace=self._order.workspace,
-            separate_stderr=True,
+        child = self._child = await start_command(
+            self._command, (), self._order, {**self._environment, "SORTIE_TURN": str(number)}
         )
         await self._reporter.process_started(child.identity)
         said: deque[str] = deque(maxlen=_TAIL_LINES)

@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct
 
 from ..errors import AgentError
-from ..process.child import Child, start
+from ..process.child import Child
 from .agent import (
     AgentEvent,
     ErrorReported,
@@ -27,9 +27,9 @@ from .agent import (
     TurnFinished,
 )
 from .cli_agent import CliAgent
+from .command_line import start_command
 from .error_kinds import classify_exit, ended_by_itself
 from .jsonrpc import Message, Peer, PeerGone, ResponseError
-from .program import shell_command
 from .turn_reader import program_lines
 
 _INTERRUPT_PATIENCE = 2.0
@@ -105,14 +105,7 @@ class PerSessionAgent(CliAgent[Options]):
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> LongLivedSession:
         async with self.first_start.gate():
-            child = await start(
-                shell_command(self.located(order), self.arguments(order)),
-                cwd_fd=order.workspace_fd,
-                env=self.environment(order),
-                run_id=order.run_id,
-                workspace=order.workspace,
-                separate_stderr=True,
-            )
+            child = await start_command(self.located(order), self.arguments(order), order, self.environment(order))
             async with _ended_on_failure(child):
                 await reporter.process_started(child.identity)
                 session = LongLivedSession(child, self.conversation(order, reporter.report), reporter)

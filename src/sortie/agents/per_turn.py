@@ -16,10 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import AgentError
-from ..process.child import Child, start
+from ..process.child import Child
 from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnFinished, is_session_id
 from .cli_agent import CliAgent
-from .program import shell_command
+from .command_line import start_command
 from .turn_reader import LINE_LIMIT, TurnExit, TurnReader
 
 _INTERRUPT_PATIENCE = 2.0
@@ -73,6 +73,7 @@ class PerTurnAgent(CliAgent[Options]):
 class PerTurnSession:
     def __init__(self, agent: PerTurnAgent[Options], order: SessionOrder, reporter: Reporter) -> None:
         self._agent = agent
+        self._command = agent.located(order)
         self._order = order
         self._reporter = reporter
         self._session_id = order.resume
@@ -113,13 +114,11 @@ class PerTurnSession:
         turn = Turn(order=self._order, prompt=prompt, number=number, session_id=self._session_id)
         invocation = self._agent.invocation(turn)
         reader = self._agent.reader(replace(turn, session_id=turn.session_id or invocation.session_id))
-        child = self._child = await start(
-            shell_command(self._agent.located(self._order), invocation.arguments),
-            cwd_fd=self._order.workspace_fd,
-            env={**self._agent.environment(self._order), **invocation.environment},
-            run_id=self._order.run_id,
-            workspace=self._order.workspace,
-            separate_stderr=True,
+        child = self._child = await start_command(
+            self._command,
+            invocation.arguments,
+            self._order,
+            {**self._agent.environment(self._order), **invocation.environment},
         )
         await self._reporter.process_started(child.identity)
         stderr_lines = await self._read_output(child, invocation.stdin, reader)

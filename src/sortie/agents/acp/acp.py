@@ -12,12 +12,13 @@ from typing import ClassVar
 import anyio
 
 from ...errors import AgentError
-from ...process.child import Child, start
+from ...process.child import Child
 from ..agent import AgentEvent, Finding, SessionOrder
+from ..command_line import start_command
 from ..error_kinds import classify_exit
 from ..jsonrpc import Peer, PeerGone, ResponseError
 from ..per_session import PerSessionAgent
-from ..program import Program, locate, shell_command
+from ..program import Program
 from .acp_conversation import AcpConversation, AcpOptions
 
 _MCP_CONFIG = "SORTIE_MCP_CONFIG"
@@ -140,14 +141,7 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
         )
         conversation = self.conversation(order, lambda _: None)
         try:
-            child = await start(
-                shell_command(locate(self.command, self.base, self.base), ()),
-                cwd_fd=cwd_fd,
-                env=self.environment(order),
-                run_id=order.run_id,
-                workspace=self.base,
-                separate_stderr=True,
-            )
+            child = await start_command(self.located(order), (), order, self.environment(order))
         finally:
             os.close(cwd_fd)
         await self._handshake(child, conversation)

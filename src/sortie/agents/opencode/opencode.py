@@ -16,10 +16,11 @@ from msgspec import Struct
 from ...protocol.safefiles import write_atomic
 from ...protocol.session_files import DIRECTORY, SERVER, session_directory
 from ..agent import AgentSettings, ErrorReported, Finding, Reporter, SessionOrder
+from ..command_line import shell_command
 from ..mcp_servers import McpServer, read_servers
 from ..options import Text, read_options
 from ..per_turn import Invocation, PerTurnAgent, PerTurnSession, Turn
-from ..program import Program, run_command, shell_command
+from ..program import Program, run_command
 from .opencode_stream import OpenCodeReader
 
 # What OpenCode can be permitted; whatever else it knows are the tools of MCP servers, named server_tool.
