@@ -153,7 +153,7 @@ def test_a_question_that_is_not_understood_is_refused(make_order, recorder):
 
 
 async def test_an_interrupted_turn_waits_until_the_agent_says_that_it_has_stopped(lab):
-    """With all the patience of the world: only the agent's word ends the wait."""
+    """With all the time in the world: only the agent's word ends the wait."""
     chosen = agent(lab.command("claude-two-prompts", "session/prompt=hold"), read_timeout=3600.0)
     order = lab.make_order()
     child = await start(

@@ -116,7 +116,7 @@ async def test_the_failure_of_a_turn_is_its_outcome(lab):
 class Impatient(Codex):
     def conversation(self, order, report):
         thread = super().conversation(order, report)
-        thread.limit_patience = 0.2
+        thread.limit_timeout = 0.2
         return thread
 
 
@@ -164,9 +164,9 @@ async def test_an_interrupted_turn_is_waited_for(lab):
 )
 async def test_a_server_that_misbehaves(lab, tmp_path, twist, kind):
     environment = {"HOME": str(tmp_path)}
-    patience = 1.0 if twist.endswith("silence") else 20.0
+    timeout = 1.0 if twist.endswith("silence") else 20.0
     with pytest.raises(AgentError) as caught:
-        await lab.run("codex-ok", twist=twist, read_timeout=patience, environment=environment)
+        await lab.run("codex-ok", twist=twist, read_timeout=timeout, environment=environment)
     assert caught.value.kind == kind
     assert not Path(f"/proc/{lab.recorder.identities[0].pid}").exists()
 

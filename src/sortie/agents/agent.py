@@ -142,7 +142,7 @@ class Reporter(Protocol):
         """Returns when the process is on record; no byte is exchanged with it before that."""
 
     def report(self, event: AgentEvent) -> None:
-        """Any event counts as a sign of life. Never blocks, never raises."""
+        """Any event counts as a heartbeat. Never blocks, never raises."""
 
 
 class AgentSession(Protocol):

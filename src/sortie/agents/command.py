@@ -60,8 +60,8 @@ class CommandAgent:
         Where it is an interpreter, the same of its script.
         What comes after is the agent's own business.
         """
-        if fault := await check_syntax(self._command, self._base, environment):
-            return [fault]
+        if problem := await check_syntax(self._command, self._base, environment):
+            return [problem]
         word = first_word(locate(self._command, self._base, self._base))
         if not word:
             return [Finding("WARN", "program", f"cannot tell which program `{self._command}` starts.")]
@@ -70,14 +70,14 @@ class CommandAgent:
         # What is named by its path is looked at even where the shell does not find it: that tells why.
         path = word if "/" in word else found
         if "/" in path:
-            fault = await check_script(self._base / path, environment)
-            if fault is not None:
-                return [fault]
+            problem = await check_script(self._base / path, environment)
+            if problem is not None:
+                return [problem]
         if not found:
             why = self.missing(environment) or not_found(word)
             return [Finding("FAIL", "program", why.message, why.fix)]
-        fault = await check_argument(self._command, word, self._base, environment)
-        return [fault or Finding("PASS", "program", found)]
+        problem = await check_argument(self._command, word, self._base, environment)
+        return [problem or Finding("PASS", "program", found)]
 
     async def open(self, order: SessionOrder, reporter: Reporter) -> CommandSession:
         command = locate(self._command, self._base, order.workspace)

@@ -2,10 +2,10 @@
 
 | kind                 | again?              | meant                                                              |
 |----------------------|---------------------|--------------------------------------------------------------------|
-| agent_not_found      | when mended         | the program is not there (exit code 127), or not in its package    |
-| agent_not_executable | when mended         | it cannot be run (exit code 126)                                   |
-| agent_auth           | when mended         | key or login missing or refused; no credit; a disabled account     |
-| agent_config         | when mended         | an option, a model or a mode that is not taken; HTTP 404           |
+| agent_not_found      | when fixed          | the program is not there (exit code 127), or not in its package    |
+| agent_not_executable | when fixed          | it cannot be run (exit code 126)                                   |
+| agent_auth           | when fixed          | key or login missing or refused; no credit; a disabled account     |
+| agent_config         | when fixed          | an option, a model or a mode that is not taken; HTTP 404           |
 | permission_denied    | no                  | the agent was not allowed to use a tool that it wanted             |
 | model_refused        | no                  | the model declined to answer                                       |
 | rate_limited         | at the reset        | rate or usage limit; no attempt is spent                           |
@@ -13,7 +13,7 @@
 | tools_unavailable    | yes                 | our tool server did not start for the agent                        |
 | session_refused      | yes, fresh          | the conversation cannot be resumed any more                        |
 | response_timeout     | yes                 | no answer where one was due at once                                |
-| turn_unfinished      | yes                 | the process ended without a last word                              |
+| turn_unfinished      | yes                 | the process ended without a final event                            |
 | turn_cancelled       | yes                 | the turn was interrupted                                           |
 | turn_failed          | yes                 | anything else                                                      |
 """
@@ -33,7 +33,7 @@ _DETAIL = 600
 _SHELL_SIGNALS = frozenset(range(129, 160)) - {*range(144, 152), 156}
 
 # How much of standard error can be an error report.
-_LAST_WORDS = 8_000
+_REPORT_SIZE = 8_000
 
 # A line of an error report by the first of these words in it, unless that is the mark of a lesser level.
 _MARK = re.compile(
@@ -69,7 +69,7 @@ _NO_MODEL = re.compile(
     re.I,
 )
 # What a package of npm starts when the program for this machine was not installed with it.
-_HOLLOW = re.compile(
+_EMPTY_PACKAGE = re.compile(
     r"native binary not installed|could not find native binary package|postinstall script was not run|"
     r"missing optional dependency @|no platform package found",
     re.I,
@@ -95,7 +95,7 @@ _FIXES = {
     AgentError.AUTH: "Log the agent in, or give it a key that works.",
     AgentError.CONFIG: "Correct the agent's model, or the address of its provider.",
 }
-_PAY = "The account has no credit or is disabled; mend that with its provider, or use another key."
+_PAY = "The account has no credit or is disabled; settle that with its provider, or use another key."
 _LOGIN = re.compile(
     r"unauthori[sz]ed|unauthenticated|authentication[_ ](?:failed|error|required)|invalid (?:x-)?api[- ]?key|"
     r"api key not valid|incorrect api key|not logged in|please (?:run /)?log ?in|"
@@ -139,7 +139,7 @@ def _kind(code: int | None, text: str) -> str:
 
 
 def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
-    """For a process that ended without a last word: by its exit code, and by what it reported on standard error.
+    """For a process that ended without a final event: by its exit code, and by what it reported on standard error.
 
     Where a signal ended it, ours or another, that is all there is to know: its words were about something else.
     """
@@ -157,7 +157,7 @@ def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: b
             fix="Make it executable: chmod +x.",
         )
     report = stderr if code and ended_by_itself(code, signal, by_us=by_us) else ""
-    if _HOLLOW.search(report[-_LAST_WORDS:]):
+    if _EMPTY_PACKAGE.search(report[-_REPORT_SIZE:]):
         return AgentError(
             AgentError.NOT_FOUND,
             f"The program itself is missing from its package: {tail}",
@@ -191,7 +191,7 @@ def _error_report(stderr: str) -> str:
     """Those lines of standard error that report an error, with the indented ones that follow them."""
     report: list[str] = []
     reporting = False
-    for line in stderr[-_LAST_WORDS:].splitlines():
+    for line in stderr[-_REPORT_SIZE:].splitlines():
         if not line[:1].isspace():
             mark = _MARK.search(line)
             reporting = mark is not None and mark["chatter"] is None

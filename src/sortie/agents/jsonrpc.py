@@ -81,10 +81,10 @@ class Peer:
         self._lines: AsyncGenerator[bytes] | None = None
         self.stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
 
-    async def request(self, method: str, params: Any, patience: float | None) -> Raw:
-        """The result. Raises `ResponseError`, `PeerGone`, or `TimeoutError` after `patience` seconds."""
+    async def request(self, method: str, params: Any, timeout: float | None) -> Raw:
+        """The result. Raises `ResponseError`, `PeerGone`, or `TimeoutError` after `timeout` seconds."""
         number = next(self._numbers)
-        with anyio.fail_after(patience):
+        with anyio.fail_after(timeout):
             await self._send({"id": number, "method": method, "params": params})
             answer = await self._read_until(lambda message: not message.method and message.id == number)
         if answer.error is not None:
@@ -94,9 +94,9 @@ class Peer:
     async def notify(self, method: str, params: Any = None) -> None:
         await self._send({"method": method} if params is None else {"method": method, "params": params})
 
-    async def read_until(self, enough: Callable[[], bool], patience: float | None) -> None:
-        """Go on reading until the listener has heard enough."""
-        with anyio.fail_after(patience):
+    async def read_until(self, enough: Callable[[], bool], timeout: float | None) -> None:
+        """Go on reading until the listener has enough."""
+        with anyio.fail_after(timeout):
             if not enough():
                 await self._read_until(lambda _: enough())
 

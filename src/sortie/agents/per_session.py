@@ -32,7 +32,7 @@ from .error_kinds import classify_exit, ended_by_itself
 from .jsonrpc import Message, Peer, PeerGone, ResponseError
 from .turn_reader import program_lines
 
-_INTERRUPT_PATIENCE = 2.0
+_INTERRUPT_TIMEOUT = 2.0
 # Between the end of its output and its own.
 _EXIT_WAIT = 1.0
 
@@ -159,7 +159,7 @@ class LongLivedSession:
     async def interrupt(self) -> None:
         if not self._in_turn:
             return
-        with anyio.move_on_after(_INTERRUPT_PATIENCE):
+        with anyio.move_on_after(_INTERRUPT_TIMEOUT):
             try:
                 await self._conversation.cancel(self._peer)
             except (ResponseError, PeerGone, TimeoutError):

@@ -1,6 +1,6 @@
 """Agents whose process lives for a turn: one process per turn, the conversation resumed by its name.
 
-A turn completed only if the agent's own last word says so. A conversation that the agent will not resume is begun
+A turn completed only if the agent's own final event says so. A conversation that the agent will not resume is begun
 anew, but only in the first turn of a run: only that prompt says all that a fresh conversation needs.
 """
 
@@ -22,7 +22,7 @@ from .cli_agent import CliAgent
 from .command_line import start_command
 from .turn_reader import LINE_LIMIT, TurnExit, TurnReader
 
-_INTERRUPT_PATIENCE = 2.0
+_INTERRUPT_TIMEOUT = 2.0
 _STDERR_LINES = 12
 _STDERR_LINE = 2_000
 
@@ -92,7 +92,7 @@ class PerTurnSession:
     async def interrupt(self) -> None:
         if self._child is not None:
             self._child.interrupt()
-            with anyio.move_on_after(_INTERRUPT_PATIENCE):
+            with anyio.move_on_after(_INTERRUPT_TIMEOUT):
                 await self._child.wait()
 
     async def close(self) -> None:
@@ -130,18 +130,18 @@ class PerTurnSession:
             raise error
 
     async def _read_output(self, child: Child, stdin: bytes, reader: TurnReader) -> deque[str]:
-        """Until the process has ended, or has said its last word and lingers."""
+        """Until the process has ended, or its final event has come and it does not exit."""
         stderr_lines: deque[str] = deque(maxlen=_STDERR_LINES)
-        with anyio.CancelScope() as deadline_scope:
+        with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(child.feed, stdin)
-                tasks.start_soon(self._read_stderr, child, stderr_lines, reader, deadline_scope)
+                tasks.start_soon(self._read_stderr, child, stderr_lines, reader, scope)
                 async for line in child.lines(LINE_LIMIT):
                     for event in reader.read(line):
                         self._reporter.report(event)
                     self._note_session(reader)
-                    deadline_scope.deadline = self._deadline(reader, deadline_scope.deadline)
-        if deadline_scope.cancelled_caught:
+                    scope.deadline = self._deadline(reader, scope.deadline)
+        if scope.cancelled_caught:
             await child.end()
         return stderr_lines
 
@@ -153,7 +153,7 @@ class PerTurnSession:
         return min(deadline, anyio.current_time() + wait)
 
     async def _read_stderr(
-        self, child: Child, stderr_lines: deque[str], reader: TurnReader, deadline_scope: anyio.CancelScope
+        self, child: Child, stderr_lines: deque[str], reader: TurnReader, scope: anyio.CancelScope
     ) -> None:
         async for line in child.error_lines():
             text = line[:_STDERR_LINE].decode("utf-8", "replace")
@@ -161,7 +161,7 @@ class PerTurnSession:
             self._reporter.report(StderrLine(text))
             for event in reader.read_stderr(text):
                 self._reporter.report(event)
-            deadline_scope.deadline = self._deadline(reader, deadline_scope.deadline)
+            scope.deadline = self._deadline(reader, scope.deadline)
 
     def _note_session(self, reader: TurnReader) -> None:
         if reader.session_id != self._announced and is_session_id(reader.session_id):

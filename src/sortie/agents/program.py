@@ -18,7 +18,7 @@ from .turn_reader import shorten
 
 _VERSION = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})+")
 _SEARCHED = 1_000
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 
 
 class Program(Struct, frozen=True, kw_only=True):
@@ -43,9 +43,9 @@ class Program(Struct, frozen=True, kw_only=True):
             said = shorten(answer.stderr or answer.stdout)
             return [Finding("FAIL", "program", f"`{command}` does not run: {said or 'no output'}.", fix)]
         said = answer.stdout.strip() or answer.stderr.strip()
-        return [Finding("PASS", "program", command), self._judge(said)]
+        return [Finding("PASS", "program", command), self._version_finding(said)]
 
-    def _judge(self, said: str) -> Finding:
+    def _version_finding(self, said: str) -> Finding:
         found = _VERSION.search(said[:_SEARCHED])
         if found is None:
             return Finding("WARN", "version", f"`{said[:80]}` names no version; {self._range()}.")
@@ -86,20 +86,20 @@ async def run_command(
         )
     finally:
         os.close(here)
-    spoken: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    printed: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     try:
-        with anyio.fail_after(_PATIENCE):
+        with anyio.fail_after(_TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(child.feed, stdin)
-                tasks.start_soon(_collect, child.lines(), spoken["stdout"])
-                tasks.start_soon(_collect, child.error_lines(), spoken["stderr"])
+                tasks.start_soon(_collect, child.lines(), printed["stdout"])
+                tasks.start_soon(_collect, child.error_lines(), printed["stderr"])
             exit = await child.wait()
     except TimeoutError:
         return None
     finally:
         with anyio.CancelScope(shield=True):
             await child.end(grace=1.0)
-    stdout, stderr = (b"\n".join(lines).decode("utf-8", "replace") for lines in spoken.values())
+    stdout, stderr = (b"\n".join(lines).decode("utf-8", "replace") for lines in printed.values())
     return CommandOutput(exit.code, stdout, stderr)
 
 

@@ -1,6 +1,6 @@
 """What the output of one turn says, whoever wrote it: the part of reading that all agents share. Pure.
 
-A reader takes lines in any state of health: it never raises, and nothing but the agent's own last word makes it
+A reader takes lines in any state of health: it never raises, and nothing but the agent's own final event makes it
 believe that a turn completed.
 """
 
@@ -37,7 +37,7 @@ ALIVE = Heartbeat()
 
 
 class TurnExit(Struct, frozen=True):
-    """How the process of a turn ended; `by_us` where it had said its last word and did not leave by itself."""
+    """How the process of a turn ended; `by_us` where its final event had come and it did not exit by itself."""
 
     code: int | None = 0
     signal: int | None = None
@@ -60,7 +60,7 @@ class TurnReader(ABC):
         return self.finished or self.failure is not None
 
     def read(self, line: bytes) -> list[AgentEvent]:
-        """What a line says; a sign of life at the least."""
+        """What a line says; a heartbeat at the least."""
         try:
             return list(self.events(line)) or [ALIVE]
         except (msgspec.DecodeError, RecursionError):  # not JSON, wrong types, or nested without end
@@ -92,7 +92,7 @@ class TurnReader(ABC):
         return None
 
     def explain_exit(self, ending: TurnExit) -> AgentError | None:  # noqa: ARG002 - most have nothing to add
-        """What this agent's exit without a last word is known to mean.
+        """What this agent's exit without a final event is known to mean.
 
         Of one that a signal ended, standard error is not told: it would explain nothing.
         """
@@ -137,10 +137,10 @@ def decode(line: bytes | msgspec.Raw, model: type[S]) -> S:
     try:
         return msgspec.json.decode(line, type=model)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        mended = _repaired(raw := bytes(line))
-        if mended == raw:
+        repaired = _repaired(raw := bytes(line))
+        if repaired == raw:
             raise
-        return msgspec.json.decode(mended, type=model)
+        return msgspec.json.decode(repaired, type=model)
 
 
 def _repaired(line: bytes) -> bytes:

@@ -126,7 +126,7 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
             except AgentError as error:
                 fix = error.fix or f"Run it by hand; for {self.program.name}: {self.program.install}"
                 return [Finding("FAIL", "program", f"`{self.command}`: {error.message}", fix)]
-        return [*self._judge(conversation), self.login(environment)]
+        return [*self._findings(conversation), self.login(environment)]
 
     async def _probe(self, environment: Mapping[str, str]) -> AcpConversation:
         cwd_fd = os.open(self.base, os.O_RDONLY | os.O_DIRECTORY)
@@ -163,7 +163,7 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
                 await child.end(grace=1.0)
                 await peer.close()
 
-    def _judge(self, conversation: AcpConversation) -> list[Finding]:
+    def _findings(self, conversation: AcpConversation) -> list[Finding]:
         who, agent = conversation.agent_info, conversation.agent
         findings = [Finding("PASS", "program", f"{self.command}: {who.name or 'an agent'} {who.version}".strip())]
         if not agent.tested:

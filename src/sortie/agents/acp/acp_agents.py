@@ -47,7 +47,7 @@ class KnownAgent(Struct, frozen=True, kw_only=True):
     mcp_argument: str = ""
 
     def is_program_text(self, text: str, message_id: str | None) -> bool:
-        """Whether a whole piece of text is the program's own word rather than its model's."""
+        """Whether a whole piece of text is the program's own rather than its model's."""
         if self.program_text is None or (self.has_message_ids and message_id):
             return False
         return self.program_text.match(text) is not None
@@ -99,7 +99,7 @@ KNOWN: Mapping[str, KnownAgent] = {
     "gemini-cli": KnownAgent(tested="0.61.0", modes=("yolo",), replays_late=True, hides_broken_answers=True),
 }
 
-_LAST_WORD = 20
+_SEARCHED_END = 20
 _LAST_NUMBER = re.compile(r"\s([45]\d\d)\Z")
 
 
@@ -127,7 +127,7 @@ def classify_response(error: ResponseError, until: float | None = None) -> Agent
     name = next((name for name in names if isinstance(name, str)), "")
     # Gemini CLI answers with the provider's HTTP status as the code of the error; OpenCode leaves it to the words.
     status = error.code if 400 <= error.code < 600 else None
-    if data.get("errorName") == "APIError" and (last := _LAST_NUMBER.search(text[-_LAST_WORD:])):
+    if data.get("errorName") == "APIError" and (last := _LAST_NUMBER.search(text[-_SEARCHED_END:])):
         status = int(last[1])
     return classify_error(text, status=status, until=until, name=name)
 

@@ -127,12 +127,12 @@ class AcpConversation(RpcConversation):
         try:
             with anyio.CancelScope() as self._turn:
                 self._report(await self._answer(peer, request, reader))
-            hopeless = self._turn.cancelled_caught
+            cannot_succeed = self._turn.cancelled_caught
         finally:
             self._turn = None
             self._running = reader.running
             self._reader = AcpReader(self.agent, self._session_id)
-        if hopeless:
+        if cannot_succeed:
             with anyio.move_on_after(_CANCEL_TIMEOUT):
                 await self.cancel(peer)
         if error := reader.verdict(TurnExit()):
@@ -274,7 +274,7 @@ class AcpConversation(RpcConversation):
         return came
 
     def _report(self, events: list[AgentEvent]) -> None:
-        # Between turns there is nothing to tell: a history that is replayed was told before.
+        # Between turns there is nothing to report: a history that is replayed was reported before.
         for event in events if self._turn is not None else [ALIVE]:
             self.report(event)
 

@@ -61,11 +61,11 @@ class AcpReader(TurnReader):
         return _all_readable(self._take(message))
 
     def answered(self, result: Raw) -> list[AgentEvent]:
-        """The answer to the prompt: the last word."""
+        """The answer to the prompt: the end of the turn."""
         return _all_readable(self._answered(result))
 
     def rejected(self, error: ResponseError) -> list[AgentEvent]:
-        """The prompt was answered with an error: the last word too."""
+        """The prompt was answered with an error: the end of the turn too."""
         return _all_readable(self._rejected(error))
 
     def permission(self, call: AcpToolCall, *, granted: bool) -> list[AgentEvent]:
@@ -87,7 +87,7 @@ class AcpReader(TurnReader):
             yield from self._answer(message.result)
 
     def _answer(self, result: Raw) -> Iterator[AgentEvent]:
-        """To any request: who answers, in which session, and whether it is the last word."""
+        """To any request: who answers, in which session, and whether it ends the turn."""
         answer = decode(result, AnyAnswer)
         self.session_id = answer.session_id or self.session_id
         if answer.agent_info:
@@ -133,7 +133,7 @@ class AcpReader(TurnReader):
     def _tool(self, call: AcpToolCall) -> Iterator[AgentEvent]:
         yield from self._flush()
         if call.tool_call_id.startswith(_STARTUP) and call.status == "failed":
-            yield from self._server_failed(call.tool_call_id.split(".")[1], _words(call.content))
+            yield from self._server_failed(call.tool_call_id.split(".")[1], _text_of(call.content))
             return
         self._program_error, self._silent_since_tool = "", True
         known = call.tool_call_id in self._tools or call.tool_call_id in self._unstarted
@@ -143,7 +143,7 @@ class AcpReader(TurnReader):
             self._unstarted[call.tool_call_id] = call  # its arguments follow
         if call.status in ("completed", "failed"):
             name = self._tools.pop(call.tool_call_id, call.called)
-            detail = _words(call.content) or (shorten(call.raw_output) if call.raw_output else "")
+            detail = _text_of(call.content) or (shorten(call.raw_output) if call.raw_output else "")
             yield ToolFinished(name, failed=call.status == "failed", detail=detail)
 
     def _started(self, call: AcpToolCall) -> Iterator[AgentEvent]:
@@ -236,7 +236,7 @@ class AcpReader(TurnReader):
 
 
 def _all_readable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
-    """All of them as far as they can be read; a sign of life at the least."""
+    """All of them as far as they can be read; a heartbeat at the least."""
     read: list[AgentEvent] = []
     try:
         read.extend(events)
@@ -251,7 +251,7 @@ def _at(value: Any, *keys: str) -> Any:
     return value
 
 
-def _words(content: Any) -> str:
+def _text_of(content: Any) -> str:
     """The text in the content of a tool call."""
     blocks = content if isinstance(content, list) else []
     texts = [_at(block, "content", "text") for block in blocks]

@@ -27,19 +27,19 @@ _SHOWN = 300
 _ABORTED = ("aborted_streaming", "aborted_tools")
 
 
-class _Head(Struct, frozen=True):
+class _ClaudeHead(Struct, frozen=True):
     type: str = ""
     subtype: str = ""
 
 
-class _Server(Struct, frozen=True):
+class _ClaudeServer(Struct, frozen=True):
     name: str = ""
     status: str = ""
 
 
-class _Init(Struct, frozen=True):
+class _ClaudeInit(Struct, frozen=True):
     session_id: str
-    mcp_servers: list[_Server] = []
+    mcp_servers: list[_ClaudeServer] = []
 
 
 class _Retry(Struct, frozen=True):
@@ -86,7 +86,7 @@ class _Block(Struct, frozen=True):
     is_error: bool | None = None
 
 
-class _Message(Struct, frozen=True):
+class _ClaudeMessage(Struct, frozen=True):
     id: str = ""
     model: str = ""
     content: list[_Block] | str = []
@@ -94,7 +94,7 @@ class _Message(Struct, frozen=True):
 
 
 class _Turn(Struct, frozen=True):
-    message: _Message
+    message: _ClaudeMessage
     error: str | None = None
 
 
@@ -112,7 +112,7 @@ class _Denial(Struct, frozen=True):
     tool_name: str = "a tool"
 
 
-class _Result(Struct, frozen=True):
+class _ClaudeResult(Struct, frozen=True):
     subtype: str
     is_error: bool
     session_id: str = ""
@@ -147,10 +147,10 @@ class ClaudeReader(TurnReader):
         self._seen_init = False
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
-        head = decode(line, _Head)
+        head = decode(line, _ClaudeHead)
         match head.type:
             case "system" if head.subtype == "init":
-                yield from self._init(decode(line, _Init))
+                yield from self._init(decode(line, _ClaudeInit))
             case "system" if head.subtype == "api_retry":
                 yield from self._retry(decode(line, _Retry))
             case "assistant":
@@ -160,7 +160,7 @@ class ClaudeReader(TurnReader):
             case "rate_limit_event":
                 yield from self._limit(decode(line, _LimitEvent).rate_limit_info)
             case "result":
-                yield from self._result(decode(line, _Result))
+                yield from self._result(decode(line, _ClaudeResult))
 
     def explain_exit(self, ending: TurnExit) -> AgentError | None:
         if "cannot be used with root" in ending.stderr:
@@ -176,7 +176,7 @@ class ClaudeReader(TurnReader):
             return AgentError(AgentError.CONFIG, f"Claude Code refuses its options: {ending.stderr.strip()[-300:]}")
         return None
 
-    def _init(self, init: _Init) -> Iterator[AgentEvent]:
+    def _init(self, init: _ClaudeInit) -> Iterator[AgentEvent]:
         self._seen_init = True
         self.session_id = init.session_id
         for server in init.mcp_servers:
@@ -233,14 +233,14 @@ class ClaudeReader(TurnReader):
             self._limit_until = info.resets_at
         yield LimitReported(f"{info.rate_limit_type or 'rate'} limit: {info.status}", info.resets_at)
 
-    def _result(self, result: _Result) -> Iterator[AgentEvent]:
+    def _result(self, result: _ClaudeResult) -> Iterator[AgentEvent]:
         # With tasks in the background there is a result for each time the model was woken.
         self.finished = not result.queued_turn_count
         self._spent = self._spent.plus(result.spent())
         yield from self.meter.reach(self._spent)
         self.failure = self.failure or self._false_success(result)
 
-    def _false_success(self, result: _Result) -> AgentError | None:
+    def _false_success(self, result: _ClaudeResult) -> AgentError | None:
         said = result.result or " ".join(shorten(error) for error in result.errors) or result.subtype
         if result.subtype == "error_during_execution" and not self._seen_init and "No conversation found" in said:
             return AgentError(AgentError.SESSION, said)

@@ -1,6 +1,6 @@
 """What `codex app-server` says about a turn: its events, their meaning, and when a success is none. Pure.
 
-The threads of sub-agents speak on the same line: their tokens count, their last word does not. Token counts are
+The threads of sub-agents report on the same pipe: their tokens count, their final events do not. Token counts are
 running totals of a thread, over all its turns and processes. An error is known by its name in Codex, then by its
 HTTP status, then by its words.
 """
@@ -154,7 +154,7 @@ class CodexReader(TurnReader):
 
     def _error(self, event: ErrorEvent) -> Iterator[AgentEvent]:
         if event.thread_id != self.session_id or self.decided or not event.will_retry:
-            return  # an error that ends the turn comes again with its last word
+            return  # an error that ends the turn comes again with its final event
         problem = event.error
         detail = problem.additional_details or problem.message  # the message only counts its attempts
         status = _status_of(problem.codex_error_info)

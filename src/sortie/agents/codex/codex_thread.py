@@ -1,4 +1,4 @@
-"""One thread of `codex app-server`: what is said to it, from the greeting to the end of a turn.
+"""One thread of `codex app-server`: what is said to it, from the handshake to the end of a turn.
 
 A turn begins only when our tools are ready for the thread. Whatever Codex asks meanwhile is declined, for nobody is
 there to allow it.
@@ -79,10 +79,10 @@ class _TurnAnswer(Struct, frozen=True):
 
 
 class CodexThread(RpcConversation):
-    """`limit_patience`: Codex waits as long as the provider tells it to, five times over, and says not how long."""
+    """`limit_timeout`: Codex waits as long as the provider tells it to, five times over, and says not how long."""
 
     versioned = False
-    limit_patience = 60.0
+    limit_timeout = 60.0
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class CodexThread(RpcConversation):
 
     async def _wait_for_limit(self, peer: Peer, reader: CodexReader) -> None:
         try:
-            await peer.read_until(lambda: reader.decided or not reader.limited, self.limit_patience)
+            await peer.read_until(lambda: reader.decided or not reader.limited, self.limit_timeout)
         except TimeoutError as error:
             said = "The provider refuses requests because of a rate limit, and Codex goes on waiting."
             raise AgentError(AgentError.RATE_LIMITED, said, until=reader.limit_until) from error
@@ -234,9 +234,9 @@ class CodexThread(RpcConversation):
         return told
 
 
-def _in_codex(server: McpServer, patience: float) -> dict[str, Any]:
+def _in_codex(server: McpServer, timeout: float) -> dict[str, Any]:
     """In the words of config.toml. Its tools need no approval: nobody is there to give one."""
-    common = {"startup_timeout_sec": patience, "default_tools_approval_mode": "approve"}
+    common = {"startup_timeout_sec": timeout, "default_tools_approval_mode": "approve"}
     if server.url:
         return {"url": server.url, "http_headers": server.headers, **common}
     return {"command": server.command, "args": server.args, "env": server.env, **common}

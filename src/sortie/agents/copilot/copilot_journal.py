@@ -45,7 +45,7 @@ class _Data(Struct, frozen=True):
     usage: _Counts
 
 
-class _Record(Struct, frozen=True, rename="camel"):
+class _UsageRecord(Struct, frozen=True, rename="camel"):
     type: str
     data: _Data
     agent_id: str | None = None
@@ -106,7 +106,7 @@ def _call_in(line: bytes) -> ModelCall | None:
     if _RECORD.encode() not in line:
         return None
     try:
-        record = decode(line, _Record)
+        record = decode(line, _UsageRecord)
     except (msgspec.DecodeError, RecursionError):
         return None
     if record.type != _RECORD:

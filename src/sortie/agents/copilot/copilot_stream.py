@@ -22,10 +22,10 @@ from ..turn_reader import TurnExit, TurnReader, decode, message_lines, program_l
 from .copilot_journal import ModelCall
 
 # The journal is looked into where a call has just been recorded, or will never be.
-_LOOKS = frozenset(("assistant.turn_start", "tool.execution_complete", "assistant.idle", "abort", "result"))
+_COUNT_AT = frozenset(("assistant.turn_start", "tool.execution_complete", "assistant.idle", "abort", "result"))
 _NO_TOOLS = frozenset(("failed", "needs-auth", "disabled", "not_configured"))
 # Copilot does not tell how long a provider asks it to wait, and would wait five times that long without a word.
-_LIMIT_PATIENCE = 30.0
+_LIMIT_TIMEOUT = 30.0
 _SIGNED_OUT = ("No authentication information", "Classic Personal Access Tokens")
 _REFUSED_OPTIONS = (
     "error: unexpected argument",
@@ -38,14 +38,14 @@ _REFUSED_OPTIONS = (
 )
 
 
-class _Event(Struct, frozen=True, rename="camel"):
+class _CopilotEvent(Struct, frozen=True, rename="camel"):
     type: str = ""
     agent_id: str | None = None
     timestamp: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Server(Struct, frozen=True):
+class _CopilotServer(Struct, frozen=True):
     name: str = ""
     status: str = ""
     error: str | None = None
@@ -58,10 +58,10 @@ class _ServerChanged(Struct, frozen=True, rename="camel"):
 
 
 class _ServersLoaded(Struct, frozen=True):
-    servers: list[_Server] = []
+    servers: list[_CopilotServer] = []
 
 
-class _Message(Struct, frozen=True):
+class _CopilotMessage(Struct, frozen=True):
     content: str = ""
 
 
@@ -76,7 +76,7 @@ class _ToolError(Struct, frozen=True):
     code: str | None = None
 
 
-class _ToolResult(Struct, frozen=True):
+class _CopilotToolResult(Struct, frozen=True):
     content: Any = ""
 
 
@@ -84,7 +84,7 @@ class _ToolEnd(Struct, frozen=True, rename="camel"):
     success: bool
     tool_call_id: str = ""
     error: _ToolError | None = None
-    result: _ToolResult | None = None
+    result: _CopilotToolResult | None = None
 
 
 class _Quota(Struct, frozen=True, rename="camel"):
@@ -109,7 +109,7 @@ class _Switch(Struct, frozen=True, rename="camel"):
     retry_after_seconds: float | None = None
 
 
-class _Error(Struct, frozen=True, rename="camel"):
+class _CopilotError(Struct, frozen=True, rename="camel"):
     message: str = ""
     error_type: str = ""
     status_code: int | None = None
@@ -120,7 +120,7 @@ class _Notice(Struct, frozen=True):
     reason: str = ""
 
 
-class _Result(Struct, frozen=True, rename="camel"):
+class _CopilotResult(Struct, frozen=True, rename="camel"):
     exit_code: int
     session_id: str
 
@@ -137,30 +137,30 @@ class CopilotReader(TurnReader):
         self._limit_until: float | None = None
         self._limited_since: float | None = None
         self._unreachable = False
-        self._error: _Error | None = None
+        self._error: _CopilotError | None = None
         self._aborted = ""
         self._answered = False
         self._counted = False
         self._finish = ""
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
-        event = decode(line, _Event)
+        event = decode(line, _CopilotEvent)
         yield from self._event(event)
-        if event.type in _LOOKS:
+        if event.type in _COUNT_AT:
             yield from self._count()
         if event.type == "result":
-            yield from self._judge(decode(line, _Result))
+            yield from self._end_turn(decode(line, _CopilotResult))
 
-    def _event(self, event: _Event) -> Iterator[AgentEvent]:
+    def _event(self, event: _CopilotEvent) -> Iterator[AgentEvent]:
         match event.type:
             case "session.mcp_server_status_changed":
                 change = decode(event.data, _ServerChanged)
-                yield from self._server(_Server(change.server_name, change.status, change.error))
+                yield from self._server(_CopilotServer(change.server_name, change.status, change.error))
             case "session.mcp_servers_loaded":
                 for server in decode(event.data, _ServersLoaded).servers:
                     yield from self._server(server)
             case "assistant.message":
-                yield from message_lines(decode(event.data, _Message).content)
+                yield from message_lines(decode(event.data, _CopilotMessage).content)
                 if event.agent_id is None:
                     self._answered, self._error, self._limited_since = True, None, None
             case "tool.execution_start":
@@ -174,7 +174,7 @@ class CopilotReader(TurnReader):
             case "auto_mode_switch.requested":
                 yield self._limit(decode(event.data, _Switch))
             case "session.error":
-                error = decode(event.data, _Error)
+                error = decode(event.data, _CopilotError)
                 if event.agent_id is None:
                     self._error = error
                 yield ErrorReported(shorten(error.message, 600))
@@ -191,14 +191,14 @@ class CopilotReader(TurnReader):
             return AgentError(AgentError.SESSION, f"Copilot does not know the session: {shorten(said)}")
         if "could not be validated" in said:
             return AgentError(AgentError.PROVIDER, shorten(said, 600))
-        if any(sign in said for sign in _SIGNED_OUT):
+        if any(mark in said for mark in _SIGNED_OUT):
             fix = "Set COPILOT_GITHUB_TOKEN to a fine-grained token, or run `copilot login`."
             return AgentError(AgentError.AUTH, shorten(said, 300), fix=fix)
-        if any(sign in said for sign in _REFUSED_OPTIONS):
+        if any(mark in said for mark in _REFUSED_OPTIONS):
             return AgentError(AgentError.CONFIG, f"Copilot refuses its options: {shorten(said, 600)}")
         return None
 
-    def _server(self, server: _Server) -> Iterator[AgentEvent]:
+    def _server(self, server: _CopilotServer) -> Iterator[AgentEvent]:
         if server.status not in _NO_TOOLS or server.name in self._broken:
             return
         self._broken.add(server.name)
@@ -230,7 +230,7 @@ class CopilotReader(TurnReader):
         self._limit_until = max(resets) if resets else reset_time(said)
         if now is not None:
             self._limited_since = self._limited_since or now
-            if now - self._limited_since > _LIMIT_PATIENCE:
+            if now - self._limited_since > _LIMIT_TIMEOUT:
                 self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self._limit_until)
         return LimitReported(detail, self._limit_until)
 
@@ -246,7 +246,7 @@ class CopilotReader(TurnReader):
                 self._finish = call.finish
             yield from self.meter.add(call.usage)
 
-    def _judge(self, result: _Result) -> Iterator[AgentEvent]:
+    def _end_turn(self, result: _CopilotResult) -> Iterator[AgentEvent]:
         self.finished = True
         self.session_id = result.session_id
         if self._answered and not self._counted:
@@ -278,7 +278,7 @@ class CopilotReader(TurnReader):
             )
         return None
 
-    def _fault(self, error: _Error) -> AgentError:
+    def _fault(self, error: _CopilotError) -> AgentError:
         said = shorten(error.message, 600)
         match error.error_type:
             case "authentication" | "authorization" | "policy":

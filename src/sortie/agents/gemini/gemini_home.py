@@ -29,8 +29,8 @@ _SETTINGS = "settings.json"
 _SYSTEM_SETTINGS = "/etc/gemini-cli/settings.json"
 
 # What belongs to one workspace: conversations, checkpoints, the register of workspaces.
-_APART = (_SETTINGS, "tmp", "history", "projects.json")
-_BESIDE = (".agents", ".env")
+_PER_WORKSPACE = (_SETTINGS, "tmp", "history", "projects.json")
+_LINKED = (".agents", ".env")
 
 # Ten attempts, Gemini's own number, hide for minutes that a provider is down.
 _DEFAULTS: Settings = {"general": {"maxAttempts": 3}, "privacy": {"usageStatisticsEnabled": False}}
@@ -64,9 +64,9 @@ def write_home(order: SessionOrder, forced: Settings, servers: tuple[str, ...]) 
     try:
         with session_directory(order.workspace_fd) as outer:
             write_gitignore(outer)
-            with _inner(outer, _NAME) as home, _inner(home, ".gemini") as ours:
+            with _subdirectory(outer, _NAME) as home, _subdirectory(home, ".gemini") as ours:
                 write_atomic(ours, _SETTINGS, json.dumps(settings, indent=2).encode())
-                _link(home, theirs, _BESIDE)
+                _link(home, theirs, _LINKED)
                 _link(ours, theirs / ".gemini", _names(theirs / ".gemini"))
     except OSError as error:
         where = f"{DIRECTORY}/{_NAME}"
@@ -88,7 +88,7 @@ def _expect_ours_allowed(order: SessionOrder) -> None:
     system = Path(order.environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or _SYSTEM_SETTINGS)
     for where, settings in (
         (system, _read(system)),
-        (f".gemini/{_SETTINGS} of the repository", _repositorys(order)),
+        (f".gemini/{_SETTINGS} of the repository", _repository_settings(order)),
     ):
         mcp = settings.get("mcp")
         allowed = mcp.get("allowed") if isinstance(mcp, dict) else None
@@ -97,7 +97,7 @@ def _expect_ours_allowed(order: SessionOrder) -> None:
             raise AgentError(AgentError.TOOLS, f"{where} does not allow the MCP server {SERVER}.", fix=fix)
 
 
-def _repositorys(order: SessionOrder) -> Settings:
+def _repository_settings(order: SessionOrder) -> Settings:
     """Whatever an agent may have put there instead; what is wrong with it Gemini itself will say."""
     try:
         with open_directory(order.workspace_fd, ".gemini") as directory:
@@ -155,7 +155,7 @@ def _unexpanded(server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _inner(directory: int, name: str) -> Iterator[int]:
+def _subdirectory(directory: int, name: str) -> Iterator[int]:
     try:
         os.mkdir(name, 0o700, dir_fd=directory)
     except FileExistsError:
@@ -166,7 +166,7 @@ def _inner(directory: int, name: str) -> Iterator[int]:
 
 def _names(directory: Path) -> list[str]:
     try:
-        return [path.name for path in directory.iterdir() if not path.name.startswith(_APART)]
+        return [path.name for path in directory.iterdir() if not path.name.startswith(_PER_WORKSPACE)]
     except (FileNotFoundError, NotADirectoryError):
         return []
 

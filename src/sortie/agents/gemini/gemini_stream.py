@@ -51,15 +51,15 @@ _GUARDED = frozenset(("run_shell_command", "write_file", "replace"))
 _LINE_LIMIT = 4_000
 
 
-class _Head(Struct, frozen=True):
+class _GeminiHead(Struct, frozen=True):
     type: str = ""
 
 
-class _Init(Struct, frozen=True):
+class _GeminiInit(Struct, frozen=True):
     session_id: str
 
 
-class _Message(Struct, frozen=True):
+class _GeminiMessage(Struct, frozen=True):
     role: str = ""
     content: str = ""
 
@@ -75,7 +75,7 @@ class _Failure(Struct, frozen=True):
     message: str = ""
 
 
-class _ToolResult(Struct, frozen=True):
+class _GeminiToolResult(Struct, frozen=True):
     status: str
     tool_id: str = ""
     output: Any = None
@@ -94,7 +94,7 @@ class _Stats(Struct, frozen=True):
         return Usage(self.input_tokens, output, self.cached)
 
 
-class _Result(Struct, frozen=True):
+class _GeminiResult(Struct, frozen=True):
     status: str
     stats: _Stats = _Stats()
     error: _Failure | None = None
@@ -123,22 +123,22 @@ class GeminiReader(TurnReader):
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         if self.finished:
             return
-        kind = decode(line, _Head).type
+        kind = decode(line, _GeminiHead).type
         if kind == "message":
-            yield from self._message(decode(line, _Message))
+            yield from self._message(decode(line, _GeminiMessage))
             return
         yield from self._flush()
         match kind:
             case "init":
-                self.session_id = decode(line, _Init).session_id
+                self.session_id = decode(line, _GeminiInit).session_id
             case "tool_use":
                 yield self._tool_use(decode(line, _ToolUse))
             case "tool_result":
-                yield self._tool_result(decode(line, _ToolResult))
+                yield self._tool_result(decode(line, _GeminiToolResult))
             case "error":
                 yield self._error(decode(line, _Failure))
             case "result":
-                yield from self._result(decode(line, _Result))
+                yield from self._result(decode(line, _GeminiResult))
 
     def read_stderr(self, line: str) -> list[AgentEvent]:
         """Before its first event it tells of a missing server, and during a turn how long it waits for a limit."""
@@ -156,7 +156,7 @@ class GeminiReader(TurnReader):
 
     def verdict(self, ending: TurnExit) -> AgentError | None:
         if self._error_text is not None:
-            return self._meaning(self._error_text, ending)
+            return self._classify(self._error_text, ending)
         return super().verdict(ending) or _missing_tools(ending.stderr)
 
     def explain_exit(self, ending: TurnExit) -> AgentError | None:
@@ -172,7 +172,7 @@ class GeminiReader(TurnReader):
         status = _STATUSES.get(ending.code or 0)
         return classify_error(said, status=status) if status else None
 
-    def _message(self, message: _Message) -> Iterator[AgentEvent]:
+    def _message(self, message: _GeminiMessage) -> Iterator[AgentEvent]:
         """It comes in pieces that end anywhere; only whole lines are told."""
         if message.role != "assistant":
             return
@@ -192,7 +192,7 @@ class GeminiReader(TurnReader):
         self._tools[use.tool_id] = use.tool_name
         return ToolStarted(use.tool_name, shorten(use.parameters))
 
-    def _tool_result(self, result: _ToolResult) -> ToolFinished:
+    def _tool_result(self, result: _GeminiToolResult) -> ToolFinished:
         self._forget_error(answered=False)
         name = self._tools.pop(result.tool_id, "tool")
         if result.error and _is_denial(name, result.error):
@@ -210,7 +210,7 @@ class GeminiReader(TurnReader):
         self._answered = answered
         self._last_error = ""
 
-    def _result(self, result: _Result) -> Iterator[AgentEvent]:
+    def _result(self, result: _GeminiResult) -> Iterator[AgentEvent]:
         self.finished = True
         yield from self.meter.reach(result.stats.as_usage())
         if result.status != "success":
@@ -221,7 +221,7 @@ class GeminiReader(TurnReader):
             self.failure = failure
             yield ErrorReported(failure.message)
 
-    def _false_success(self, result: _Result) -> AgentError | None:
+    def _false_success(self, result: _GeminiResult) -> AgentError | None:
         if self._denied:
             return AgentError(
                 AgentError.PERMISSION,
@@ -238,7 +238,7 @@ class GeminiReader(TurnReader):
         why = "the conversation is longer than the model takes, or a hook stopped it"
         return AgentError(kind, f"Gemini ended its turn without asking the model: {why}.")
 
-    def _meaning(self, text_of_error: str, ending: TurnExit) -> AgentError:
+    def _classify(self, text_of_error: str, ending: TurnExit) -> AgentError:
         if kind := _EXITS.get(ending.code or 0):
             return AgentError(kind, text_of_error, fix=_FIXES.get(kind, ""))
         status, text = _unwrapped(text_of_error)

@@ -189,7 +189,7 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
             config["tools"] = {"*": False}
         if not config:
             return {}
-        text = _as_is(msgspec.json.encode({"$schema": "https://opencode.ai/config.json", **config}))
+        text = _escaped(msgspec.json.encode({"$schema": "https://opencode.ai/config.json", **config}))
         if len(text) <= _VARIABLE_LIMIT:
             return {"OPENCODE_CONFIG_CONTENT": text.decode()}
         with session_directory(order.workspace_fd) as directory:
@@ -215,7 +215,7 @@ def _in_opencode(server: McpServer) -> dict[str, Any]:
     return {"type": "local", "command": command, "environment": server.env, "enabled": True}
 
 
-def _as_is(config: bytes) -> bytes:
+def _escaped(config: bytes) -> bytes:
     """So that OpenCode puts no variable and no file into our values."""
     return config.replace(b"{env:", b"\\u007benv:").replace(b"{file:", b"\\u007bfile:")
 

@@ -41,7 +41,7 @@ _UNQUOTED = re.compile(r'[^"\\]+')
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class _Head(Struct, frozen=True):
+class _OpenCodeHead(Struct, frozen=True):
     type: str = ""
     session_id: str = field(name="sessionID", default="")
 
@@ -97,7 +97,7 @@ class _Part(Struct, frozen=True):
         return self.metadata or _Marks()
 
 
-class _Event(Struct, frozen=True):
+class _OpenCodeEvent(Struct, frozen=True):
     part: _Part
 
 
@@ -112,7 +112,7 @@ class _Details(Struct, frozen=True, rename="camel"):
     response_headers: dict[str, str] | None = None
 
 
-class _Error(Struct, frozen=True):
+class _OpenCodeError(Struct, frozen=True):
     name: str = ""
     data: _Details = _Details()
 
@@ -129,14 +129,14 @@ class OpenCodeReader(TurnReader):
         self._summary_due = False
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
-        head = decode(line, _Head)
+        head = decode(line, _OpenCodeHead)
         if head.session_id and not self._is_ours(head.session_id):
             return
         match head.type:
             case "step_start":
                 self.finished = False
             case "step_finish" | "text" | "reasoning" | "tool_use":
-                yield from self._part(head.type, decode(line, _Event).part)
+                yield from self._part(head.type, decode(line, _OpenCodeEvent).part)
             case "error":
                 yield from self._error(decode(line, _Reported).error)
 
@@ -234,9 +234,9 @@ class OpenCodeReader(TurnReader):
 
     def _error(self, raw: msgspec.Raw) -> Iterator[AgentEvent]:
         try:
-            error = decode(raw, _Error)
+            error = decode(raw, _OpenCodeError)
         except msgspec.DecodeError:
-            error = _Error(data=_Details(message=shorten(bytes(raw).decode("utf-8", "replace"))))
+            error = _OpenCodeError(data=_Details(message=shorten(bytes(raw).decode("utf-8", "replace"))))
         self.finished = False
         if error.name == "ContextOverflowError":
             self._overflow = error.data.message or "its context is full."
@@ -270,7 +270,7 @@ def _after(line: str, *marks: str) -> str:
     return line
 
 
-def _failure(error: _Error) -> AgentError:
+def _failure(error: _OpenCodeError) -> AgentError:
     details = error.data
     said = details.message or error.name
     match error.name:
