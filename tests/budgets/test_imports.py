@@ -62,3 +62,17 @@ def test_the_protocol_loads_the_standard_library_only():
     before = modules_after("import sys; print(*sys.modules, file=sys.stderr)")
     loaded = {name.partition(".")[0] for name in modules_after(program) - before}
     assert loaded - known == set()
+
+
+def test_a_workflow_whose_prompt_nobody_renders_loads_without_jinja(tmp_path):
+    (tmp_path / "WORKFLOW.md").write_text(
+        "---\ntracker: {kind: file, active_states: [a]}\n---\n{{ issue.title }}\n"
+    )
+    program = (
+        "import sys, pathlib; from sortie.workflow.loader import load\n"
+        "load(pathlib.Path(sys.argv[1]), environ={}, trial=False)\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    loaded = modules_after(program, str(tmp_path / "WORKFLOW.md"))
+    assert loaded & HEAVY == {"msgspec", "yaml"}
+    assert not {name for name in loaded if name.startswith(("sortie.engine", "sortie.agents", "sortie.trackers"))}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sortie.workflow.schema import ANY, NO_EFFECT, UNSUPPORTED, leaves
+from sortie.workflow.config import NO_EFFECT, UNSUPPORTED, Settings
+from sortie.workflow.fields import ANY, leaves
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [
@@ -25,7 +26,7 @@ def test_the_workflow_page_has_every_setting():
     page = (ROOT / "docs/workflow.md").read_text()
     cells = re.findall(r"^\| (`.*?) \|", page, re.M)
     named = {name for cell in cells for name in re.findall(r"`([a-z_.A-Z]+)`", cell)}
-    for key, _ in leaves():
+    for key, _, _ in leaves(Settings()):
         if ANY in key:
             key = key.split("." + ANY)[0]
         assert any(name == key or name.startswith(key + ".") for name in named), f"{key} is not described"
@@ -35,20 +36,20 @@ def test_the_workflow_page_has_every_setting():
 
 def test_the_workflow_page_tells_the_defaults():
     page = (ROOT / "docs/workflow.md").read_text()
-    for key, field in leaves():
+    for key, _, default in leaves(Settings()):
         row = re.search(rf"^\| `{re.escape(key)}` \| `(.*?)` \|", page, re.M)
-        if not row or field.default in ("", (), False):
+        if not row or default in ("", (), False):
             continue
         factor = 1000 if key.endswith("_ms") else 1
-        shown = row[1] if isinstance(field.default, str) else float(row[1])
-        assert shown == (field.default if isinstance(field.default, str) else field.default * factor), key
+        is_text = isinstance(default, str | Path)
+        assert (row[1] if is_text else float(row[1])) == (str(default) if is_text else default * factor), key
 
 
 def test_the_workflow_page_marks_what_the_environment_overrides():
     page = (ROOT / "docs/workflow.md").read_text()
-    for key, field in leaves():
+    for key, kind, _ in leaves(Settings()):
         if row := re.search(rf"^\| .*`{re.escape(key)}`.*? \| .*? \| (yes)? ?\|", page, re.M):
-            assert (row[1] == "yes") == field.overridable, key
+            assert (row[1] == "yes") == kind.env, key
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 import sortie
+from sortie.workflow.config import Settings
+from sortie.workflow.fields import leaves
 from sortie.workflow.loader import check, load
-from sortie.workflow.schema import leaves
 from sortie.workflow.variables import override_name
 
 from .sample import KINDS, SETTINGS, load_text, problems_of, write
@@ -29,7 +30,7 @@ OVERRIDES = {
     "SORTIE_TRACKER_COMMENTS_ON_DISPATCH": ("TRUE", lambda config: config.tracker.comments.on_dispatch, True),
     "SORTIE_TRACKER_COMMENTS_ON_COMPLETION": ("1", lambda config: config.tracker.comments.on_completion, True),
     "SORTIE_TRACKER_COMMENTS_ON_FAILURE": ("0", lambda config: config.tracker.comments.on_failure, False),
-    "SORTIE_POLLING_INTERVAL_MS": ("1500", lambda config: config.polling_interval, 1.5),
+    "SORTIE_POLLING_INTERVAL_MS": ("1500", lambda config: config.polling.interval, 1.5),
     "SORTIE_WORKSPACE_ROOT": ("~/ws", lambda config: config.workspace.root, Path("/home/me/ws")),
     "SORTIE_AGENT_KIND": ("mock", lambda config: config.agent.kind, "mock"),
     "SORTIE_AGENT_COMMAND": ("run", lambda config: config.agent.command, "run"),
@@ -52,7 +53,7 @@ def test_a_variable_overrides_its_setting(tmp_path, name):
 
 
 def test_exactly_these_settings_can_be_overridden():
-    assert {override_name(key) for key, field in leaves() if field.overridable} == set(OVERRIDES)
+    assert {override_name(key) for key, kind, _ in leaves(Settings()) if kind.env} == set(OVERRIDES)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_the_env_file_overrides_yaml_and_the_environment_overrides_both(tmp_path
     environ = {"SORTIE_POLLING_INTERVAL_MS": "300", "SORTIE_AGENT_MAX_TURNS": ""}
     config = load(path, environ=environ, env_file=env_file).config
     assert (config.agent.max_turns, config.agent.command, config.agent.kind) == (5, "a b", "command")
-    assert config.polling_interval == 0.3
+    assert config.polling.interval == 0.3
     assert config.tracker.api_key == "a=b#c"
     assert load(path, environ={"SORTIE_ENV_FILE": str(env_file)}).config.agent.max_turns == 5
 

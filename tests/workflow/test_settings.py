@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from sortie.core.policy import Limits
 from sortie.errors import ConfigurationError
-from sortie.workflow.loader import check, load
+from sortie.workflow.loader import check, examine, load
 
 from .sample import KINDS, PROMPT, SETTINGS, load_text, problems_of, write
 
@@ -20,12 +21,12 @@ def test_everything_left_out_has_its_default(tmp_path):
     assert config.workspace.root == tmp_path / "workspaces"
     assert config.workspace.archive_keep_days == 14
     assert config.db_path == tmp_path / ".sortie.db"
-    assert config.polling_interval == 30.0
+    assert config.polling.interval == 30.0
     assert config.hooks.timeout == 60.0
     assert (config.agent.turn_timeout, config.agent.read_timeout) == (3600.0, 60.0)
     assert (config.agent.stall_timeout, config.agent.max_retry_backoff) == (300.0, 300.0)
     assert (config.agent.max_concurrent_agents, config.agent.max_turns) == (10, 20)
-    assert (config.log_level, config.log_format) == ("info", "text")
+    assert (config.logging.level, config.logging.format) == ("info", "text")
     assert config.budget.per_issue == Limits(sessions=10, turns=100, tokens=20_000_000, usd=20.0)
     assert config.budget.per_day == Limits(sessions=200, turns=2000, tokens=200_000_000, usd=200.0)
     assert config.secrets == ()
@@ -79,7 +80,7 @@ def test_every_setting_reaches_the_config(tmp_path):
     assert config.tracker.comments.on_dispatch
     assert not config.tracker.comments.on_completion
     assert config.tracker.in_progress_state == "doing"
-    assert config.polling_interval == 0.1
+    assert config.polling.interval == 0.1
     assert str(config.workspace.root) == "/srv/ws"
     assert (config.hooks.after_create, config.hooks.timeout) == ("git init", 1.5)
     assert (config.agent.command, config.agent.turn_timeout, config.agent.stall_timeout) == ("./a.sh", 0.001, 0.0)
@@ -288,3 +289,18 @@ def test_a_root_of_workspaces_with_a_colon_is_refused(tmp_path):
         assert found.endswith("choose a directory without one")
     (found,) = problems_of(tmp_path / "a:b")
     assert "workspace.root: git cannot be kept below" in found
+
+
+def test_slots_that_were_refused_are_no_part_of_the_best_reading(tmp_path):
+    """Commands that look at the store of a broken workflow count with its slots."""
+    path = write(tmp_path, f"{SETTINGS}  max_concurrent_agents_by_state: {{To Do: many, In Progress: 1}}\n")
+    found = examine(path, environ={}, kinds=KINDS)
+    assert found.workflow is None
+    assert found.config.policy().max_concurrent_by_state == {"in progress": 1}
+
+
+def test_the_policy_is_made_once_and_follows_a_replaced_part(tmp_path):
+    config = load_text(tmp_path).config
+    assert config.policy() is config.policy()
+    changed = replace(config, tracker=replace(config.tracker, active_states=("Other",)))
+    assert changed.policy().active_states == ("Other",)

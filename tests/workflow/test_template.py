@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from sortie.core.model import Blocker, Comment, Issue, IssueRef
-from sortie.errors import ConfigurationError
-from sortie.workflow.template import CONTINUATION_PROMPT
+from sortie.errors import ConfigurationError, PromptError
+from sortie.workflow.template import CONTINUATION_PROMPT, PromptTemplate
 
 from .sample import ISSUE, SETTINGS, load_text, problems_of
 
@@ -219,3 +219,25 @@ def test_jinja_that_looks_a_little_like_go_is_left_alone(tmp_path, prompt, rende
 def test_settings_of_any_length_do_not_shift_the_lines_of_the_prompt(tmp_path):
     settings = SETTINGS + "# comment\n" * 100
     assert problems_of(tmp_path, settings, "\n\n{{ nope_x }}")[0].startswith("WORKFLOW.md:111: ")
+
+
+def test_a_text_that_is_no_template_is_given_as_it_is():
+    text = " {{ issue.title }} {% if \n"
+    template = PromptTemplate(text, is_template=False)
+    assert [template.render(ISSUE, attempt=0, turn=turn, max_turns=2) for turn in (1, 2)] == [text, text]
+
+
+def test_the_template_of_a_workflow_says_where_its_text_stands(tmp_path):
+    template = load_text(tmp_path, prompt="Do {{ issue.title }}\n").template
+    assert (template.text, template.line) == ("Do {{ issue.title }}\n", 9)
+    assert template.file == str(tmp_path / "WORKFLOW.md")
+    again = PromptTemplate(template.text, template.file, template.line)
+    assert again.render(ISSUE, attempt=0, turn=1, max_turns=1) == "Do Paint it"
+
+
+@pytest.mark.parametrize(("text", "line"), [("a\n{% if %}", 12), ("a\n{{ 1 // 0 }}", 12)])
+def test_a_template_that_nobody_checked_names_its_line_too(text, line):
+    with pytest.raises(PromptError) as caught:
+        PromptTemplate(text, "plan.yaml", 11).render(ISSUE, attempt=0, turn=1, max_turns=1)
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"plan.yaml:{line}: ")

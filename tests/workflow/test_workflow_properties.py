@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sortie.errors import ConfigurationError
+from sortie.workflow.config import Settings
+from sortie.workflow.fields import entries, leaves
 from sortie.workflow.loader import check, load
-from sortie.workflow.schema import SCHEMA, leaves
 
 from .sample import ISSUE, KINDS, SETTINGS
 
@@ -67,7 +68,8 @@ def nested(assignments):
 
 
 known_keys = st.sampled_from(
-    [key.replace("*", "mock") for key, _ in leaves()] + [*SCHEMA, "server", "worker", "file"]
+    [key.replace("*", "mock") for key, _, _ in leaves(Settings())]
+    + [*entries(Settings), "server", "worker", "file"]
 )
 maps_of_known_keys = st.lists(st.tuples(known_keys, values), max_size=8).map(nested)
 

@@ -41,12 +41,12 @@ def serve_aloud(
     def look() -> Glance | None:
         return orchestrator.glance()
 
-    chosen = log_format or config.log_format
+    chosen = log_format or config.logging.format
     voice: Voice
     if fits(sys.stderr) and chosen != "json":
         voice = LiveView(look, Redactor(config.secrets).text, names)
     else:
-        voice = LogLines(log_level or config.log_level, as_json=chosen == "json", names=names)
+        voice = LogLines(log_level or config.logging.level, as_json=chosen == "json", names=names)
     orchestrator = build(voice)
 
     def fall_silent() -> None:

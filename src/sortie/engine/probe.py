@@ -31,10 +31,8 @@ from ..runs.toolkit import module_path, server_command
 from ..tools import envelope
 from ..tools.definitions import SORTIE_STATUS
 from ..workflow.config import HooksConfig
-from ..workflow.document import Document
 from ..workflow.loader import Workflow
-from ..workflow.problems import Problems
-from ..workflow.template import PromptTemplate, compile_prompt
+from ..workflow.template import PromptTemplate
 from .adapters import build_agent
 
 DEADLINE = 180.0
@@ -134,11 +132,7 @@ def _order(workflow: Workflow, agent: Agent, directory: Path, tool_log: Path) ->
 
 
 def _template() -> PromptTemplate:
-    template = compile_prompt(
-        Document(settings="", settings_line=1, prompt=PROMPT, prompt_line=1), Problems("probe")
-    )
-    assert template is not None, "the text above is a template"
-    return template
+    return PromptTemplate(PROMPT, "probe")
 
 
 class _Link:

@@ -1,36 +1,47 @@
-"""The workflow's settings as facts: every value checked, every default filled in, times in seconds, paths absolute.
+"""All settings of a workflow, each once: an annotated field says its key, kind, default and bounds.
 
-Secrets are plain strings for those who need them, and never part of a `repr`.
+The key is the name of the field; for `Milliseconds`, with `_ms` after it. Where the type alone says the kind, there
+is no annotation: see `fields.kind_of`. Once read, times are seconds and paths absolute. Secrets are plain strings
+for those who need them, and never part of a `repr`.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
 from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
-from .yaml_lines import line_of
+from .fields import FilePath, Flag, Milliseconds, Text, Texts, Whole
+
+# Sections of other implementations that are refused, and keys that do nothing here.
+UNSUPPORTED = frozenset({"self_review", "reactions", "ci_feedback", "worker"})
+NO_EFFECT = {
+    "server": "this version has no HTTP server; the section has no effect",
+    "worklog": "this version writes no work log; the key has no effect",
+}
+MOVED = {"tracker.path": "write the path into a block of its own: file: {path: ...}"}
 
 
 class CommentsConfig(Struct, frozen=True, kw_only=True):
-    on_dispatch: bool = False
-    on_completion: bool = False
-    on_failure: bool = False
+    on_dispatch: Annotated[bool, Flag(env=True)] = False
+    on_completion: Annotated[bool, Flag(env=True)] = False
+    on_failure: Annotated[bool, Flag(env=True)] = False
 
 
 class TrackerConfig(Struct, frozen=True, kw_only=True):
-    kind: str
-    endpoint: str = ""
-    api_key: str = ""
-    project: str = ""
-    active_states: tuple[str, ...] = ()
-    terminal_states: tuple[str, ...] = ()
-    query_filter: str = ""
-    handoff_state: str = ""
-    in_progress_state: str = ""
+    kind: Annotated[str, Text(filled=True, env=True)] = ""
+    endpoint: Annotated[str, Text(env=True, expand="whole")] = ""
+    api_key: Annotated[str, Text(env=True, expand="anywhere", secret=True)] = ""
+    project: Annotated[str, Text(env=True, expand="whole")] = ""
+    active_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
+    terminal_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
+    query_filter: Annotated[str, Text(env=True, expand="whole")] = ""
+    handoff_state: Annotated[str, Text(filled=True, env=True, expand="whole")] = ""
+    in_progress_state: Annotated[str, Text(filled=True, env=True, expand="whole")] = ""
     comments: CommentsConfig = CommentsConfig()
 
     def __repr__(self) -> str:
@@ -40,9 +51,13 @@ class TrackerConfig(Struct, frozen=True, kw_only=True):
         return [("kind", self.kind), ("project", self.project)]
 
 
+class PollingConfig(Struct, frozen=True, kw_only=True):
+    interval: Annotated[float, Milliseconds(least=100, env=True)] = 30.0
+
+
 class WorkspaceConfig(Struct, frozen=True, kw_only=True):
-    root: Path
-    archive_keep_days: int = 14
+    root: Annotated[Path, FilePath(env=True, expand="anywhere")] = Path("workspaces")
+    archive_keep_days: Annotated[int, Whole(least=0)] = 14
 
 
 class HooksConfig(Struct, frozen=True, kw_only=True):
@@ -50,27 +65,33 @@ class HooksConfig(Struct, frozen=True, kw_only=True):
     before_run: str = ""
     after_run: str = ""
     before_remove: str = ""
-    timeout: float = 60.0
+    timeout: Annotated[float, Milliseconds(least=1)] = 60.0
 
 
 class AgentConfig(Struct, frozen=True, kw_only=True):
-    """`stall_timeout` 0 means that silence is never taken for a stall; `env` names variables to pass on."""
+    """`stall_timeout` 0 means that silence is never taken for a stall; `env` names variables to pass on.
 
-    kind: str = "claude-code"
-    command: str = ""
-    turn_timeout: float = 3600.0
-    read_timeout: float = 60.0
-    stall_timeout: float = 300.0
-    max_concurrent_agents: int = 10
-    max_turns: int = 20
-    max_retry_backoff: float = 300.0
-    max_concurrent_agents_by_state: dict[str, int] = {}
-    env: tuple[str, ...] = ()
+    `max_sessions` is the older name of `budget.per_issue.sessions`, and counts only there.
+    """
+
+    kind: Annotated[str, Text(filled=True, env=True)] = "claude-code"
+    command: Annotated[str, Text(env=True)] = ""
+    turn_timeout: Annotated[float, Milliseconds(least=1, env=True)] = 3600.0
+    read_timeout: Annotated[float, Milliseconds(least=1, env=True)] = 60.0
+    stall_timeout: Annotated[float, Milliseconds(least=0, env=True)] = 300.0
+    max_concurrent_agents: Annotated[int, Whole(least=1, env=True)] = 10
+    max_turns: Annotated[int, Whole(least=1, env=True)] = 20
+    max_retry_backoff: Annotated[float, Milliseconds(least=1, env=True)] = 300.0
+    max_concurrent_agents_by_state: dict[str, Annotated[int, Whole(least=1)]] = {}
+    max_sessions: Annotated[int, Whole(least=0, env=True)] = 0
+    env: Annotated[tuple[str, ...], Texts(of_variables=True)] = ()
 
 
 class BudgetConfig(Struct, frozen=True, kw_only=True):
-    per_issue: Limits
-    per_day: Limits
+    """In a budget, 0 and `unlimited` both mean: no bound."""
+
+    per_issue: Limits = Limits(sessions=10, turns=100, tokens=20_000_000, usd=20.0)
+    per_day: Limits = Limits(sessions=200, turns=2000, tokens=200_000_000, usd=200.0)
 
 
 class ToolsConfig(Struct, frozen=True, kw_only=True):
@@ -79,39 +100,57 @@ class ToolsConfig(Struct, frozen=True, kw_only=True):
     `transitions` says which issues an agent may move with its tools: those of the project, its own, or none.
     """
 
-    credentials: str = "workspace"
-    transitions: str = "project"
+    credentials: Literal["workspace", "broker"] = "workspace"
+    transitions: Literal["project", "own", "none"] = "project"
 
 
-class Config(Struct, frozen=True, kw_only=True):
-    """`options` holds the blocks named after tracker and agent kinds; `lines` is for `line_of`.
+class LoggingConfig(Struct, frozen=True, kw_only=True):
+    level: Literal["debug", "info", "warn", "error"] = "info"
+    format: Literal["text", "json"] = "text"
 
-    `overrides` are the variables that this was read with, wherever they were set.
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What can be written between the two lines `---`, beside the blocks of trackers and agents."""
+
+    tracker: TrackerConfig = TrackerConfig()
+    polling: PollingConfig = PollingConfig()
+    workspace: WorkspaceConfig = WorkspaceConfig()
+    hooks: HooksConfig = HooksConfig()
+    agent: AgentConfig = AgentConfig()
+    budget: BudgetConfig = BudgetConfig()
+    tools: ToolsConfig = ToolsConfig()
+    db_path: Annotated[Path, FilePath(env=True, expand="anywhere")] = Path(".sortie.db")
+    logging: LoggingConfig = LoggingConfig()
+    token_rates: dict[str, TokenRates] = {}
+
+
+class Config(Settings, frozen=True, kw_only=True, dict=True):
+    """The settings as facts, and what else is known of the file.
+
+    `options` holds the blocks named after tracker and agent kinds; `overrides` are the variables that this was read
+    with, wherever they were set; `lines` is for `line_of`.
     """
 
     path: Path
-    base: Path
-    tracker: TrackerConfig
-    polling_interval: float
-    workspace: WorkspaceConfig
-    hooks: HooksConfig
-    agent: AgentConfig
-    budget: BudgetConfig
-    tools: ToolsConfig
-    db_path: Path
-    log_level: str
-    log_format: str
-    token_rates: dict[str, TokenRates]
     options: dict[str, dict[str, Any]]
     secrets: tuple[str, ...]
     overrides: dict[str, str]
     lines: dict[str, int]
+
+    @property
+    def base(self) -> Path:
+        """Where relative paths start."""
+        return self.path.parent
 
     def line_of(self, key: str) -> int:
         """The line of a key such as `file.path`, or of the nearest section around it that is written down."""
         return line_of(self.lines, key)
 
     def policy(self) -> Policy:
+        return self._policy
+
+    @cached_property
+    def _policy(self) -> Policy:
         return Policy(
             active_states=self.tracker.active_states,
             terminal_states=self.tracker.terminal_states,
@@ -132,3 +171,10 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("path", str(self.path)), ("tracker", self.tracker.kind), ("agent", self.agent.kind)]
+
+
+def line_of(lines: dict[str, int], key: str) -> int:
+    """The line of a key, or of the nearest section around it that is written down."""
+    while key and key not in lines:
+        key = key.rpartition(".")[0]
+    return lines.get(key, 1)

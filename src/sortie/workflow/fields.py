@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 import re
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
 from .problems import listed
-from .variables import NAME
 
-Expansion = Literal["none", "whole", "anywhere"]
+# Stands for any key: the names of states and of agent kinds are the user's.
+ANY = "*"
+
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Unfit(Exception):
@@ -24,22 +26,185 @@ class Unfit(Exception):
         self.item = item
 
 
-class Kind(Struct, frozen=True):
-    """`read` takes what YAML gave; `from_text` first turns an environment variable into such a value."""
+class Kind(Struct, frozen=True, kw_only=True):
+    """The annotation of a setting. `env`: a `SORTIE_*` variable overrides it; `secret`: it is never shown;
+    `expand`: where `$VAR` is replaced: nowhere, in a value that begins with `$`, or anywhere.
+    """
 
-    read: Callable[[Any], Any]
-    from_text: Callable[[str], Any] = str
-
-
-class Field(Struct, frozen=True, kw_only=True):
-    """One setting. `overridable` by a `SORTIE_*` variable; `expansion` says where `$VAR` is replaced:
-    nowhere, in a value that begins with `$`, or anywhere."""
-
-    kind: Kind
-    default: Any = None
-    overridable: bool = False
-    expansion: Expansion = "none"
+    env: bool = False
     secret: bool = False
+    expand: Literal["nowhere", "whole", "anywhere"] = "nowhere"
+
+    def read(self, value: Any) -> Any:
+        """What YAML gave, as the type of the field; raises `Unfit`."""
+        raise NotImplementedError
+
+    def from_text(self, text: str) -> Any:
+        """The value of an environment variable, as YAML would have given it."""
+        return text
+
+
+class Text(Kind, frozen=True, kw_only=True):
+    """`filled`: written down, it says something."""
+
+    filled: bool = False
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str):
+            plain = isinstance(value, dict | list | None)
+            raise Unfit("must be text" if plain else "must be text (put it in quotes)")
+        if self.filled and not value.strip():
+            raise Unfit("must be text that says something")
+        return value
+
+
+class FilePath(Text, frozen=True, kw_only=True):
+    """Relative to the workflow; an empty one stands for the default."""
+
+    def read(self, value: Any) -> str:
+        text = super().read(value)
+        if text.startswith("~") and text != "~" and not text.startswith("~/"):
+            raise Unfit("must be a whole path, a path beside the workflow or one that begins with ~/")
+        return text
+
+
+class Texts(Kind, frozen=True, kw_only=True):
+    """`of_variables`: each is the name of an environment variable."""
+
+    of_variables: bool = False
+
+    def read(self, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise Unfit("must be a list of texts")
+        for index, item in enumerate(value):
+            if not isinstance(item, str):
+                raise Unfit(f"must be a list of texts (put {shown(item)} in quotes)", index)
+            if not item.strip():
+                raise Unfit("must not contain an empty text", index)
+        for index, item in enumerate(value if self.of_variables else ()):
+            if not VARIABLE_NAME.fullmatch(item):
+                raise Unfit("must be a list of names of environment variables", index)
+        return tuple(value)
+
+    def from_text(self, text: str) -> Any:
+        return [item.strip() for item in text.split(",") if item.strip()]
+
+
+class Flag(Kind, frozen=True):
+    def read(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise Unfit("must be true or false")
+
+    def from_text(self, text: str) -> Any:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower(), text)
+
+
+class OneOf(Kind, frozen=True, kw_only=True):
+    options: tuple[str, ...]
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.options:
+            raise Unfit(f"must be {listed(self.options)}")
+        return value
+
+
+class Whole(Kind, frozen=True, kw_only=True):
+    least: int
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
+            raise Unfit(f"must be a whole number of at least {self.least}")
+        return value
+
+    def from_text(self, text: str) -> Any:
+        return int(text) if re.fullmatch(r"\s*[-+]?[0-9]{1,15}\s*", text) else text
+
+
+class Milliseconds(Whole, frozen=True, kw_only=True):
+    """Kept in seconds."""
+
+    def read(self, value: Any) -> float:
+        return float(super().read(value) / 1000)
+
+
+class Amount(Kind, frozen=True):
+    def read(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            raise Unfit("must be a number of at least 0")
+        return float(value)
+
+
+class Limit(Kind, frozen=True, kw_only=True):
+    """Such a number; 0 and `unlimited` stand for none."""
+
+    of: Whole | Amount
+
+    def read(self, value: Any) -> Any:
+        if value == "unlimited" or (value == 0 and not isinstance(value, bool)):
+            return None
+        try:
+            return self.of.read(value)
+        except Unfit as unfit:
+            raise Unfit(f'{unfit}, or "unlimited"') from unfit
+
+
+class Map(Struct, frozen=True):
+    """Keys of the user's, each with such a value."""
+
+    values: Kind | type[Struct]
+
+
+Entry = Kind | Map | type[Struct]
+
+_PLAIN: dict[Any, Kind] = {
+    str: Text(),
+    bool: Flag(),
+    float: Amount(),
+    int | None: Limit(of=Whole(least=1)),
+    float | None: Limit(of=Amount()),
+}
+
+
+def kind_of(annotation: Any) -> Entry:
+    """What the annotation of a field says; a Struct is a section."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        kind: Kind = arguments[1]
+        return kind
+    if origin is Literal:
+        return OneOf(options=arguments)
+    if origin is dict:
+        values = kind_of(arguments[1])
+        assert not isinstance(values, Map)
+        return Map(values)
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
+        return annotation
+    return _PLAIN[annotation]
+
+
+@functools.cache
+def entries(model: type[Struct]) -> dict[str, tuple[str, Entry]]:
+    """For each key of a section the name of its field, and what may stand there."""
+    annotations = get_type_hints(model, include_extras=True)
+    found = {name: kind_of(annotations[name]) for name in model.__struct_fields__}
+    return {
+        f"{name}_ms" if isinstance(entry, Milliseconds) else name: (name, entry) for name, entry in found.items()
+    }
+
+
+def leaves(section: Struct, path: str = "") -> Iterator[tuple[str, Kind, Any]]:
+    """Every setting below: its key path, its kind, and its value in this section."""
+    for key, (name, entry) in entries(type(section)).items():
+        value = getattr(section, name)
+        if isinstance(entry, Kind):
+            yield path + key, entry, value
+        elif not isinstance(entry, Map):
+            yield from leaves(value, f"{path}{key}.")
+        elif isinstance(entry.values, Kind):
+            yield f"{path}{key}.{ANY}", entry.values, None
+        else:
+            yield from leaves(entry.values(), f"{path}{key}.{ANY}.")
 
 
 def shown(value: Any, *, secret: bool = False) -> str:
@@ -56,125 +221,9 @@ def shown(value: Any, *, secret: bool = False) -> str:
         case bool() | int() | float() if secret:
             return "a number or a truth value"
         case str():
+            import json
+
             return json.dumps(value if len(value) <= 40 else value[:39] + "…", ensure_ascii=False)
         case bool():
             return "true" if value else "false"
     return str(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise Unfit("must be text" if isinstance(value, dict | list | None) else "must be text (put it in quotes)")
-
-
-def _filled_text(value: Any) -> str:
-    if not _text(value).strip():
-        raise Unfit("must be text that says something")
-    return _text(value)
-
-
-def _path(value: Any) -> str:
-    if _text(value).startswith("~") and value != "~" and not value.startswith("~/"):
-        raise Unfit("must be a whole path, a path beside the workflow or one that begins with ~/")
-    return _text(value)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise Unfit("must be a list of texts")
-    for index, item in enumerate(value):
-        if not isinstance(item, str):
-            raise Unfit(f"must be a list of texts (put {shown(item)} in quotes)", index)
-        if not item.strip():
-            raise Unfit("must not contain an empty text", index)
-    return tuple(value)
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    names = _texts(value)
-    for index, name in enumerate(names):
-        if not NAME.fullmatch(name):
-            raise Unfit("must be a list of names of environment variables", index)
-    return names
-
-
-def _flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise Unfit("must be true or false")
-
-
-def _whole(value: Any, minimum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise Unfit(f"must be a whole number of at least {minimum}")
-    return value
-
-
-def _amount(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise Unfit("must be a number of at least 0")
-    return float(value)
-
-
-def _is_unlimited(value: Any) -> bool:
-    return value == "unlimited" or (value == 0 and not isinstance(value, bool))
-
-
-def _count_limit(value: Any) -> int | None:
-    if _is_unlimited(value):
-        return None
-    try:
-        return _whole(value, 1)
-    except Unfit as unfit:
-        raise Unfit(f'{unfit}, or "unlimited"') from unfit
-
-
-def _amount_limit(value: Any) -> float | None:
-    if _is_unlimited(value):
-        return None
-    try:
-        return _amount(value)
-    except Unfit as unfit:
-        raise Unfit(f'{unfit}, or "unlimited"') from unfit
-
-
-def _number_from_text(text: str) -> Any:
-    return int(text) if re.fullmatch(r"\s*[-+]?[0-9]{1,15}\s*", text) else text
-
-
-def _flag_from_text(text: str) -> Any:
-    return {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower(), text)
-
-
-def _list_from_text(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
-
-
-TEXT = Kind(_text)
-FILLED_TEXT = Kind(_filled_text)
-PATH = Kind(_path)
-TEXTS = Kind(_texts, _list_from_text)
-NAMES = Kind(_names)
-FLAG = Kind(_flag, _flag_from_text)
-AMOUNT = Kind(_amount)
-COUNT_LIMIT = Kind(_count_limit)
-AMOUNT_LIMIT = Kind(_amount_limit)
-
-
-def whole(minimum: int) -> Kind:
-    return Kind(lambda value: _whole(value, minimum), _number_from_text)
-
-
-def milliseconds(minimum: int) -> Kind:
-    """Written in milliseconds, kept in seconds."""
-    return Kind(lambda value: _whole(value, minimum) / 1000, _number_from_text)
-
-
-def one_of(*options: str) -> Kind:
-    def read(value: Any) -> str:
-        if not isinstance(value, str) or value not in options:
-            raise Unfit(f"must be {listed(options)}")
-        return value
-
-    return Kind(read)

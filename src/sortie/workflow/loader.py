@@ -5,20 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Required, TypedDict, Unpack
 
 from msgspec import Struct
 
 from ..errors import ConfigurationError
-from .checks import check_variables
+from .checks import NO_KINDS, Kinds, check_variables
 from .config import Config
-from .document import decode, read_file, split
+from .document import Document, decode, read_file, read_tree, split
 from .problems import Problem, Problems
-from .reading import NO_KINDS, Kinds
 from .settings import read_config
-from .template import PromptTemplate, compile_prompt
-from .template_trial import try_out
+from .template import PromptTemplate
 from .variables import Variables, gather
-from .yaml_lines import read_tree
 
 Inspect = Callable[[Config], Iterable[tuple[str, str]]]
 
@@ -53,21 +51,22 @@ class Examination(Struct, frozen=True):
         return tuple(str(problem) for problem in self.problems if problem.severity == "error")
 
 
-def load(
-    path: Path,
-    *,
-    environ: Mapping[str, str],
-    env_file: Path | None = None,
-    kinds: Kinds = NO_KINDS,
-    inspect: Inspect = nothing_more,
-    trial: bool = True,
-) -> Workflow:
-    """The workflow; raises `ConfigurationError` with one line for each problem.
-
-    `kinds` are the registered kinds of trackers and agents: each may have a block of its own. `inspect` adds what
-    these find wrong with it, as (key path, sentence). Without `trial` the prompt is not tried on made-up issues.
+class Circumstances(TypedDict, total=False):
+    """What a file is read with. `kinds` are the registered kinds of trackers and agents: each may have a block of
+    its own. `inspect` adds what these find wrong with it, as (key path, sentence). Without `trial` nobody is going
+    to render the prompt: it is neither compiled nor tried on made-up issues.
     """
-    examination = examine(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect, trial=trial)
+
+    environ: Required[Mapping[str, str]]
+    env_file: Path | None
+    kinds: Kinds
+    inspect: Inspect
+    trial: bool
+
+
+def load(path: Path, **circumstances: Unpack[Circumstances]) -> Workflow:
+    """The workflow; raises `ConfigurationError` with one line for each problem."""
+    examination = examine(path, **circumstances)
     if examination.workflow is not None:
         return examination.workflow
     first, *others = examination.errors
@@ -75,18 +74,9 @@ def load(
     raise ConfigurationError(count + first, problems=examination.errors)
 
 
-def check(
-    path: Path,
-    *,
-    environ: Mapping[str, str],
-    env_file: Path | None = None,
-    kinds: Kinds = NO_KINDS,
-    inspect: Inspect = nothing_more,
-    trial: bool = True,
-) -> list[Problem]:
+def check(path: Path, **circumstances: Unpack[Circumstances]) -> list[Problem]:
     """Every error and warning, in the order of the file."""
-    found = examine(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect, trial=trial)
-    return list(found.problems)
+    return list(examine(path, **circumstances).problems)
 
 
 def examine(
@@ -103,15 +93,38 @@ def examine(
     variables = gather(environ, env_file, problems)
     content = _content(path, problems)
     digest = _digest(variables.file_content, content, problems)
-    parts = _parts(path, content, variables, kinds, problems, trial=trial)
-    if parts[0] is not None:
-        _add_findings(inspect(parts[0]), parts[0], problems)
+    document = _document(content, variables, problems)
+    tree = read_tree(document.settings, document.settings_line, problems) if document else None
+    # With broken YAML every required key would seem to be missing.
+    config = read_config(path, tree, variables, kinds, problems) if tree else None
+    if document and trial and document.prompt.strip():
+        _check_prompt(document, config, problems)
+    if config:
+        _add_findings(inspect(config), config, problems)
     found = tuple(problems.in_order())
-    config, template = parts
-    if config is None or template is None or any(problem.severity == "error" for problem in found):
+    if config is None or document is None or any(problem.severity == "error" for problem in found):
         return Examination(None, found, digest, config or _stand_in(path, variables, kinds))
+    template = PromptTemplate(document.prompt, str(path), document.prompt_line)
     workflow = Workflow(config, template, tuple(str(problem) for problem in found), digest)
     return Examination(workflow, found, digest, config)
+
+
+def _document(content: bytes, variables: Variables, problems: Problems) -> Document | None:
+    if any(problem.file == problems.file for problem in problems.in_order()):
+        return None
+    text = decode(content, problems)
+    document = split(text, problems) if text is not None else None
+    if document is not None:
+        check_variables(variables, text or "", problems)
+    return document
+
+
+def _check_prompt(document: Document, config: Config | None, problems: Problems) -> None:
+    from .template_check import prompt_problems  # brings Jinja, which is most of the time of loading
+
+    states = config.tracker.active_states if config else ()
+    for severity, line, message in prompt_problems(document.prompt, states):
+        problems.add(severity, message, line=document.prompt_line - 1 + line)
 
 
 def _stand_in(path: Path, variables: Variables, kinds: Kinds) -> Config:
@@ -147,22 +160,3 @@ def _digest(env_content: bytes, content: bytes, problems: Problems) -> str:
     ):
         digest.update(b"\0" + part)
     return digest.hexdigest()
-
-
-def _parts(
-    path: Path, content: bytes, variables: Variables, kinds: Kinds, problems: Problems, *, trial: bool
-) -> tuple[Config | None, PromptTemplate | None]:
-    if any(problem.file == problems.file for problem in problems.in_order()):
-        return None, None
-    text = decode(content, problems)
-    document = split(text, problems) if text is not None else None
-    if document is None:
-        return None, None
-    check_variables(variables, text or "", problems)
-    tree = read_tree(document.settings, document.settings_line, problems)
-    template = compile_prompt(document, problems)
-    # With broken YAML every required key would seem to be missing.
-    config = read_config(path, tree, variables, kinds, problems) if tree is not None else None
-    if trial and template is not None and document.prompt.strip():
-        try_out(template, config.tracker.active_states if config else (), problems)
-    return config, template

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 from typing import Literal
 
@@ -33,12 +32,12 @@ class Problems:
         self._found: dict[Problem, None] = {}
 
     def error(self, message: str, *, key: str = "", line: int = 0, file: str = "") -> None:
-        self._add("error", message, key, line, file)
+        self.add("error", message, key=key, line=line, file=file)
 
     def warning(self, message: str, *, key: str = "", line: int = 0, file: str = "") -> None:
-        self._add("warning", message, key, line, file)
+        self.add("warning", message, key=key, line=line, file=file)
 
-    def _add(self, severity: Severity, message: str, key: str, line: int, file: str) -> None:
+    def add(self, severity: Severity, message: str, *, key: str = "", line: int = 0, file: str = "") -> None:
         problem = Problem(file=file or self.file, line=line, key=key, message=message, severity=severity)
         self._found[problem] = None
 
@@ -50,8 +49,15 @@ class Problems:
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: a suggestion, or nothing where none is close."""
     by_lower = {option.lower(): option for option in options}
-    close = difflib.get_close_matches(word[:100].lower(), by_lower, n=1, cutoff=0.6)
-    return f'; did you mean "{by_lower[close[0]]}"?' if close else ""
+    close = closest(word[:100].lower(), by_lower, 0.6)
+    return f'; did you mean "{by_lower[close]}"?' if close else ""
+
+
+def closest(word: str, options: Iterable[str], likeness: float) -> str:
+    """The option most like it, or an empty text where none is like it to that degree."""
+    from difflib import get_close_matches  # loaded for those alone who made a mistake
+
+    return next(iter(get_close_matches(word, options, n=1, cutoff=likeness)), "")
 
 
 def listed(words: Collection[str]) -> str:

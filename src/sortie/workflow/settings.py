@@ -1,104 +1,168 @@
-"""From the settings of a document to a `Config`: read against the schema, build, check the rules between."""
+"""One pass over the settings of a file by the structs of `config`: typed values, and every misfit with its line."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..core.model import TokenRates
-from ..core.policy import Limits
-from .checks import Checks
-from .config import (
-    AgentConfig,
-    BudgetConfig,
-    CommentsConfig,
-    Config,
-    HooksConfig,
-    ToolsConfig,
-    TrackerConfig,
-    WorkspaceConfig,
-)
-from .problems import Problems
-from .reading import Kinds, Reading
-from .variables import OURS, PREFIX, Variables, at_home, secrets_of
-from .yaml_lines import Tree
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from .checks import Checks, Kinds
+from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, Settings
+from .document import Tree
+from .fields import Entry, Kind, Map, Unfit, entries, leaves, shown
+from .problems import Problems, did_you_mean
+from .variables import OURS, PREFIX, Variables, at_home, expand, override_name, secrets_of
+
+Section = TypeVar("Section", bound=Struct)
 
 
 def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, problems: Problems) -> Config:
     """The best reading of the settings; it may be used only where no error was noted."""
-    reading = Reading(tree, variables, problems)
-    values = reading.values
-    reading.take_options({*chain(*kinds.values()), values["tracker"]["kind"], values["agent"]["kind"]})
-    config = _config(path.absolute(), reading, variables, tree.lines)
-    Checks(config, reading, problems).run(kinds, variables.values)
-    return config
-
-
-def _config(path: Path, reading: Reading, variables: Variables, lines: dict[str, int]) -> Config:
-    values = reading.values
-    base = path.parent
-    tracker = _tracker(values["tracker"])
-    agent = _agent(values["agent"])
+    path = path.absolute()
+    reading = Reading(path.parent, tree, variables, problems)
+    settings = reading.settings()
+    tracker, agent = settings.tracker, settings.agent
+    options = reading.options({*chain(*kinds.values()), tracker.kind, agent.kind})
+    for severity, key, message in Checks(settings, reading.rejected, reading.is_given).run(kinds, variables.values):
+        problems.add(severity, message, key=key, line=tree.line_of(key))
+    budget, sessions = settings.budget, agent.max_sessions
+    if sessions and not reading.is_given("budget.per_issue.sessions"):
+        budget = replace(budget, per_issue=replace(budget.per_issue, sessions=sessions))
+    # Where the number was refused there is none.
+    by_state = {name.lower(): slots for name, slots in agent.max_concurrent_agents_by_state.items() if slots}
+    settings = replace(settings, budget=budget, agent=replace(agent, max_concurrent_agents_by_state=by_state))
     return Config(
+        **asdict(settings),
         path=path,
-        base=base,
-        tracker=tracker,
-        polling_interval=values["polling"]["interval_ms"],
-        workspace=WorkspaceConfig(
-            root=base / at_home(values["workspace"]["root"] or "workspaces", variables.values),
-            archive_keep_days=values["workspace"]["archive_keep_days"],
-        ),
-        hooks=_hooks(values["hooks"]),
-        agent=agent,
-        budget=_budget(reading),
-        tools=ToolsConfig(**values["tools"]),
-        db_path=base / at_home(values["db_path"] or ".sortie.db", variables.values),
-        log_level=values["logging"]["level"],
-        log_format=values["logging"]["format"],
-        token_rates={kind: TokenRates(**rates) for kind, rates in values["token_rates"].items()},
-        options=reading.options,
-        secrets=secrets_of(variables.values, agent.env, reading.options, tracker.api_key),
+        options=options,
+        secrets=secrets_of(variables.values, agent.env, options, tracker.api_key),
         overrides={
             name: value for name, value in variables.values.items() if name.startswith(PREFIX) and name not in OURS
         },
-        lines=lines,
+        lines=tree.lines,
     )
 
 
-def _tracker(values: dict[str, Any]) -> TrackerConfig:
-    return TrackerConfig(**{**values, "comments": CommentsConfig(**values["comments"])})
+class Reading:
+    """`rejected` holds the keys whose value was refused: their defaults stand in, so that one mistake is
+    not reported as several.
+    """
+
+    def __init__(self, base: Path, tree: Tree, variables: Variables, problems: Problems) -> None:
+        self.rejected = set(tree.unusable)
+        self._base = base
+        self._tree = tree
+        self._variables = variables
+        self._problems = problems
+
+    def settings(self) -> Settings:
+        known = {name: value for name, value in self._tree.values.items() if name in entries(Settings)}
+        return self._section(Settings(), known, "")
+
+    def options(self, kinds: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The blocks of trackers and agents; other keys that are not a setting are refused."""
+        found: dict[str, dict[str, Any]] = {}
+        sections = entries(Settings)
+        for name, value in self._tree.values.items():
+            if name in sections:
+                continue
+            if name in UNSUPPORTED:
+                self._refuse("is not supported by this version; remove it", name)
+            elif name in NO_EFFECT:
+                self._problems.warning(NO_EFFECT[name], key=name, line=self._tree.line_of(name))
+            elif name not in kinds:
+                self._refuse(_unknown(name, "", [*sections, *kinds]), name)
+            else:
+                found[name] = self._map(value, name)
+        return found
+
+    def is_given(self, key: str) -> bool:
+        return key in self._tree.lines or bool(self._variables.values.get(override_name(key)))
+
+    def _section(self, default: Section, given: Any, path: str) -> Section:
+        known, written = entries(type(default)), self._map(given, path)
+        for name in written:
+            if name not in known:
+                key = _join(path, name)
+                self._refuse(MOVED.get(key) or _unknown(name, path, known), key)
+        return type(default)(
+            **{
+                field: self._entry(entry, getattr(default, field), written, name, path)
+                for name, (field, entry) in known.items()
+            }
+        )
+
+    def _entry(self, entry: Entry, default: Any, written: dict[str, Any], name: str, path: str) -> Any:
+        key = _join(path, name)
+        if isinstance(entry, Kind):
+            value = self._setting(entry, default, written, name, key)
+            return self._place(value or default) if isinstance(default, Path) else value
+        if not isinstance(entry, Map):
+            return self._section(default, written.get(name), key)
+        inner = self._map(written.get(name), key)
+        fallback = None if isinstance(entry.values, Kind) else entry.values()
+        return {each: self._entry(entry.values, fallback, inner, each, key) for each in inner}
+
+    def _setting(self, kind: Kind, default: Any, written: dict[str, Any], name: str, key: str) -> Any:
+        variable = override_name(key)
+        override = self._variables.values.get(variable) if kind.env else None
+        if override is not None:
+            file, line = self._variables.origin(variable)
+            return self._fit(kind, default, kind.from_text(override), key, shown_key=variable, file=file, line=line)
+        if name not in written:
+            return default
+        value = written[name]
+        if isinstance(value, str) and kind.expand != "nowhere":
+            value = self._expanded(kind, key, value)
+        if key in self.rejected:
+            return default
+        return self._fit(kind, default, value, key, shown_key=key, file="", line=self._tree.line_of(key))
+
+    def _fit(self, kind: Kind, default: Any, value: Any, key: str, *, shown_key: str, file: str, line: int) -> Any:
+        try:
+            return kind.read(value)
+        except Unfit as unfit:
+            self.rejected.add(key)
+            actual = f", not {shown(value, secret=kind.secret)}" if unfit.item is None else ""
+            if unfit.item is not None and line:
+                line = self._tree.line_of(f"{key}.{unfit.item}")
+            self._problems.error(f"{unfit}{actual}", key=shown_key, line=line, file=file)
+            return default
+
+    def _expanded(self, kind: Kind, key: str, value: str) -> str:
+        if kind.expand == "whole":
+            if not value.strip().startswith("$"):
+                return value
+            value = value.strip()
+        text, missing = expand(value, self._variables.values)
+        for name in missing:
+            self._refuse(f"uses ${name}, which is not set; set it, or write the value here", key)
+        return text
+
+    def _place(self, text: str | Path) -> Path:
+        return self._base / at_home(str(text), self._variables.values)
+
+    def _map(self, given: Any, key: str) -> dict[str, Any]:
+        if not isinstance(given, dict | None):
+            self._refuse(f"must be a map, not {shown(given)}", key)
+        return given if isinstance(given, dict) else {}
+
+    def _refuse(self, message: str, key: str) -> None:
+        self.rejected.add(key)
+        self._problems.error(message, key=key, line=self._tree.line_of(key))
 
 
-def _hooks(values: dict[str, Any]) -> HooksConfig:
-    return HooksConfig(
-        after_create=values["after_create"],
-        before_run=values["before_run"],
-        after_run=values["after_run"],
-        before_remove=values["before_remove"],
-        timeout=values["timeout_ms"],
-    )
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
-def _agent(values: dict[str, Any]) -> AgentConfig:
-    by_state = values["max_concurrent_agents_by_state"]
-    return AgentConfig(
-        kind=values["kind"],
-        command=values["command"],
-        turn_timeout=values["turn_timeout_ms"],
-        read_timeout=values["read_timeout_ms"],
-        stall_timeout=values["stall_timeout_ms"],
-        max_concurrent_agents=values["max_concurrent_agents"],
-        max_turns=values["max_turns"],
-        max_retry_backoff=values["max_retry_backoff_ms"],
-        max_concurrent_agents_by_state={name.lower(): slots for name, slots in by_state.items()},
-        env=values["env"],
-    )
-
-
-def _budget(reading: Reading) -> BudgetConfig:
-    per_issue = Limits(**reading.values["budget"]["per_issue"])
-    legacy = reading.values["agent"]["max_sessions"]
-    if legacy and not reading.is_given("budget.per_issue.sessions"):
-        per_issue = Limits(sessions=legacy, turns=per_issue.turns, tokens=per_issue.tokens, usd=per_issue.usd)
-    return BudgetConfig(per_issue=per_issue, per_day=Limits(**reading.values["budget"]["per_day"]))
+def _unknown(name: str, path: str, siblings: Collection[str]) -> str:
+    hint = did_you_mean(name, siblings)
+    if not hint:
+        elsewhere = [key for key, _, _ in leaves(Settings()) if key.rpartition(".")[2] == name]
+        hint = f'; did you mean "{elsewhere[0]}"?' if elsewhere else ""
+    return f"there is no such {'key in ' + path if path else 'section or key'}{hint}"

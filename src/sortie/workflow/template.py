@@ -1,4 +1,7 @@
-"""The prompt: a sandboxed Jinja template, checked when loaded, rendered for every turn. Issue text is only data."""
+"""The prompt: a sandboxed Jinja template, compiled once, rendered for every turn. Issue text is only data.
+
+Jinja is loaded with the first template that is compiled; most commands never need it.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,17 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from jinja2 import StrictUndefined, Template, TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from msgspec import Struct
 
 from ..core.model import Issue
 from ..errors import PromptError
-from .document import Document
-from .gotemplate import go_lines
-from .problems import Problems
-from .template_check import mistakes_in
+
+if TYPE_CHECKING:
+    from jinja2 import Template, TemplateSyntaxError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 CONTINUATION_PROMPT = (
     "Continue with this issue. Look at what is already done in this workspace and carry on with what remains. "
@@ -31,50 +33,88 @@ LONGEST_RENDERING = 1.0
 LONGEST_PROMPT = 16 * 1024 * 1024
 
 
-@functools.cache
-def _environment() -> ImmutableSandboxedEnvironment:
-    # A prompt is plain text: nothing in it is HTML to be escaped.
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+class PromptTemplate(Struct, frozen=True):
+    """A template over the issue, or a text that is given as it is. `file` and `line` are where it stands."""
 
-
-class PromptTemplate:
-    """`file` and the line numbers in its errors are those of the workflow."""
-
-    def __init__(self, template: Template, file: str, first_line: int) -> None:
-        self._template = template
-        self._file = file
-        self._first_line = first_line
+    text: str
+    file: str = "prompt"
+    line: int = 1
+    is_template: bool = True
 
     def render(self, issue: Issue, *, attempt: int, turn: int, max_turns: int) -> str:
         """The prompt of one turn. A continuation for which the template says nothing gets a fixed text."""
+        if not self.is_template:
+            return self.text
         try:
+            template = compiled(self.text)
             with _bounded():
-                prompt = "".join(self._pieces(_data(issue, attempt, turn, max_turns))).strip()
+                prompt = "".join(_pieces(template, _data(issue, attempt, turn, max_turns))).strip()
+        except PromptError as error:
+            raise self._error(error.line, error.reason) from error
         except Exception as error:  # whatever an expression of the template may raise
             reason = str(error).strip().rstrip(".") or type(error).__name__
-            raise PromptError(self._file, self._line_of(error), reason) from error
+            raise self._error(_line_of(error), reason) from error
         if prompt:
             return prompt
         if turn > 1:
             return CONTINUATION_PROMPT
-        raise PromptError(self._file, self._first_line, "it is empty on the first turn")
+        raise self._error(1, "it is empty on the first turn")
 
-    def _pieces(self, data: Mapping[str, Any]) -> Iterator[str]:
-        length = 0
-        for piece in self._template.generate(data):
-            length += len(piece)
-            if length > LONGEST_PROMPT:
-                raise OverflowError(f"it is longer than {LONGEST_PROMPT:,} characters")
-            yield piece
+    def _error(self, line: int, reason: str) -> PromptError:
+        return PromptError(self.file, self.line + line - 1, reason)
 
-    def _line_of(self, error: BaseException) -> int:
-        line = self._first_line
-        trace = error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == "<template>":
-                line = trace.tb_lineno
-            trace = trace.tb_next
-        return line
+
+@functools.cache
+def environment() -> ImmutableSandboxedEnvironment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # A prompt is plain text: nothing in it is HTML to be escaped.
+    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(text: str) -> Template:
+    """Raises `PromptError` with the line of the text."""
+    with compiling():
+        return environment().from_string(text)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Whatever Jinja has against a text is raised as a `PromptError`."""
+    from jinja2 import TemplateSyntaxError
+
+    try:
+        yield
+    except TemplateSyntaxError as error:
+        raise PromptError("prompt", error.lineno, f"template: {_sentence(error)}") from error
+    except (RecursionError, MemoryError, ArithmeticError, ValueError, SyntaxError) as error:
+        raise PromptError("prompt", 1, "the template is too complex to be compiled") from error
+
+
+def _sentence(error: TemplateSyntaxError) -> str:
+    message = (error.message or "syntax error").rstrip(".")
+    return message[0].lower() + message[1:]
+
+
+def _pieces(template: Template, data: Mapping[str, Any]) -> Iterator[str]:
+    length = 0
+    for piece in template.generate(data):
+        length += len(piece)
+        if length > LONGEST_PROMPT:
+            raise OverflowError(f"it is longer than {LONGEST_PROMPT:,} characters")
+        yield piece
+
+
+def _line_of(error: BaseException) -> int:
+    line = 1
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 @contextmanager
@@ -95,34 +135,6 @@ def _bounded() -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-
-
-def compile_prompt(document: Document, problems: Problems) -> PromptTemplate | None:
-    """The template, or None with every problem noted that can be seen without rendering."""
-    foreign = list(go_lines(document.prompt))
-    for number, in_jinja in foreign:
-        problems.error(f'Go template syntax; write "{in_jinja}"', line=document.prompt_line + number - 1)
-    if foreign:
-        return None
-    environment = _environment()
-    # Padded, so that the template's line numbers are those of the file.
-    source = "\n" * (document.prompt_line - 1) + document.prompt
-    try:
-        mistakes = list(mistakes_in(environment.parse(source), environment))
-        if not mistakes:
-            return PromptTemplate(environment.from_string(source), problems.file, document.prompt_line)
-        for line, message in mistakes:
-            problems.error(message, line=line)
-    except TemplateSyntaxError as error:
-        problems.error(f"template: {_sentence(error)}", line=error.lineno)
-    except (RecursionError, MemoryError, ArithmeticError, ValueError, SyntaxError):
-        problems.error("the template is too complex to be compiled", line=document.prompt_line)
-    return None
-
-
-def _sentence(error: TemplateSyntaxError) -> str:
-    message = (error.message or "syntax error").rstrip(".")
-    return message[0].lower() + message[1:]
 
 
 def _data(issue: Issue, attempt: int, turn: int, max_turns: int) -> Mapping[str, Any]:

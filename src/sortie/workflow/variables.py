@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..errors import ConfigurationError
 from .document import decode, read_file
+from .fields import VARIABLE_NAME
 from .problems import Problems
 
 PREFIX = "SORTIE_"
@@ -24,7 +25,6 @@ OURS = frozenset(
         "WORKSPACE",
     )
 )  # fmt: skip
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _REFERENCE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 # A number of tokens is no secret, unlike a token.
@@ -86,7 +86,7 @@ def _assignments(content: bytes, file: str, problems: Problems) -> Iterable[tupl
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
-        if not equals or not NAME.fullmatch(name) or "\0" in value:
+        if not equals or not VARIABLE_NAME.fullmatch(name) or "\0" in value:
             # The line itself is not shown: it may hold half a password.
             problems.error("this line must have the form NAME=value", file=file, line=number)
         elif name.startswith(PREFIX):

@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .checks import NO_KINDS, Kinds
 from .config import Config
 from .loader import Inspect, Workflow, examine, load, nothing_more
-from .reading import NO_KINDS, Kinds
 from .variables import env_file_of
 
 # Two changes within one tick of the file system's clock can look the same from outside. A file that changed
