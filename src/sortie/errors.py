@@ -63,17 +63,23 @@ class StoreTooNew(StoreError):
 
 
 class TrackerError(SortieError):
-    """A tracker call failed. The kinds are those agents see from the `tracker_api` tool."""
+    """A tracker call failed. The kinds are those agents see from the `tracker_api` tool.
+
+    `until` is the time, in seconds since the epoch, before which a tracker that is asked too often
+    (`tracker_rate_limited`) wants no further call; None where it does not say.
+    """
 
     TRANSPORT = "tracker_transport_error"
     AUTH = "tracker_auth_error"
     API = "tracker_api_error"
     NOT_FOUND = "tracker_not_found"
     PAYLOAD = "tracker_payload_error"
+    RATE_LIMITED = "tracker_rate_limited"
 
-    def __init__(self, kind: str, message: str, *, fix: str = "") -> None:
+    def __init__(self, kind: str, message: str, *, fix: str = "", until: float | None = None) -> None:
         super().__init__(message, fix=fix)
         self.kind = kind
+        self.until = until
 
 
 class AgentError(SortieError):

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from sortie.trackers.file_edits import Document, NewComment, Transition
+from sortie.core.model import Issue
+from sortie.errors import TrackerError
+from sortie.trackers.file_edits import Draft, NewComment, Transition
+from sortie.trackers.file_table import Table
+
+from .scene import tracker_on
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 values = st.recursive(
@@ -23,6 +33,10 @@ OURS = {"id", "state", "updated_at", "comments"}
 extras = st.dictionaries(text.filter(lambda key: key not in OURS), values, max_size=5)
 states = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 layouts = st.sampled_from([None, 0, 1, 2, 4, "\t"])
+
+
+def draft_of(raw):
+    return Draft(Table(raw, "issues.json", bool))
 
 
 @st.composite
@@ -41,11 +55,11 @@ def files(draw):
 @given(files(), st.data())
 def test_unknown_fields_and_their_order_survive_every_change(file, data):
     raw, records = file
-    document = Document(raw, "issues.json")
+    draft = draft_of(raw)
     issue_id = data.draw(st.sampled_from(records))["id"]
     state, body = data.draw(states), data.draw(text)
-    moved = document.apply(Transition(issue_id, "then", state))
-    document.apply(NewComment(issue_id, "now", "sortie-1", body))
+    moved = draft.apply(Transition(issue_id, "then", state))
+    draft.apply(NewComment(issue_id, "now", "sortie-1", body))
 
     expected = json.loads(raw)
     target = expected[int(issue_id)]
@@ -57,7 +71,7 @@ def test_unknown_fields_and_their_order_survive_every_change(file, data):
     target["comments"] = [*(target.get("comments") or []), comment]
     target["updated_at"] = "now"
 
-    found = json.loads(document.text())
+    found = json.loads(draft.text())
     # As text, because equality of dictionaries does not see the order of keys.
     assert json.dumps(found) == json.dumps(expected)
 
@@ -66,19 +80,103 @@ def test_unknown_fields_and_their_order_survive_every_change(file, data):
 @given(files())
 def test_a_file_without_changes_stays_byte_for_byte(file):
     raw, records = file
-    document = Document(raw, "issues.json")
+    draft = draft_of(raw)
     for record in records:
-        document.apply(Transition(record["id"], "then", record["state"]))
-    assert document.text() == raw
+        draft.apply(Transition(record["id"], "then", record["state"]))
+    assert draft.text() == raw
 
 
 @settings(deadline=None)
 @given(files())
 def test_the_same_comment_is_added_once(file):
     raw, _ = file
-    document = Document(raw, "issues.json")
+    draft = draft_of(raw)
     comment = NewComment("0", "now", "sortie-1", "hello")
-    assert document.apply(comment) is not None
-    once = document.text()
-    assert document.apply(comment) is None
-    assert document.text() == once
+    assert draft.apply(comment) is not None
+    once = draft.text()
+    assert draft.apply(comment) is None
+    assert draft.text() == once
+
+
+NAMES = [str(number) for number in range(4)]
+STATES = ["Todo", "In Progress", "In Review", "Done"]
+any_record = st.fixed_dictionaries(
+    {
+        "id": st.sampled_from(NAMES),
+        "identifier": st.sampled_from([f"T-{name}" for name in NAMES] + ["1"]),
+        "title": st.sampled_from(["a", "b"]),
+        "state": st.sampled_from(STATES) | st.just(3),
+    },
+    optional={
+        "blocked_by": st.lists(st.sampled_from([*NAMES, "T-1", "elsewhere"]), max_size=2)
+        | st.just([{"identifier": "T-2", "state": "Written"}]),
+        "priority": st.sampled_from([1, "high"]),
+        "comments": st.sampled_from([None, [], [{"id": "c", "body": "hi"}], "none"]),
+        "updated_at": st.just("then"),
+    },
+)
+versions = st.lists(any_record | st.just("no record"), max_size=5, unique_by=repr)
+steps = st.lists(
+    st.tuples(st.just("move"), st.sampled_from(NAMES), st.sampled_from(STATES))
+    | st.tuples(st.just("say"), st.sampled_from(NAMES), text)
+    | st.tuples(st.just("edit"), st.sampled_from(["rename", "in place"]), versions)
+    | st.tuples(st.just("look")),
+    max_size=8,
+)
+
+
+def everything(table):
+    """All that is known of a version, the order of the file included."""
+    return {
+        "issues": list(table.issues.items()),
+        "active": table.active,
+        "states": table.states,
+        "unusable": table.unusable,
+        "problems": table.problems,
+        "counts": dict(table.counts),
+        "text": table.text(),
+    }
+
+
+def write_version(path, records, how):
+    target = path.with_name("editor's") if how == "rename" else path
+    target.write_text(json.dumps(records, indent=2))
+    target.replace(path)
+
+
+@settings(deadline=None, max_examples=150)
+@given(versions, steps)
+def test_any_interleaving_of_our_writes_and_edits_of_others_gives_what_a_fresh_tracker_reads(first, steps):
+    """Also: what is said to have changed is exactly enough to follow the answers without comparing all."""
+
+    async def play(path):
+        write_version(path, first, "in place")
+        tracker = tracker_on(path)
+        followed: dict[str, Issue | None] = {}
+        former = None
+        for step in [*steps, ("look",)]:
+            match step:
+                case "move", issue_id, state:
+                    with suppress(TrackerError):
+                        await tracker.transition(issue_id, state)
+                case "say", issue_id, body:
+                    with suppress(TrackerError):
+                        await tracker.comment(issue_id, body)
+                case "edit", how, records:
+                    write_version(path, records, how)
+                case ("look",):
+                    found = await tracker.fetch_candidates()
+                    shown = {issue.id: issue for issue in found.issues}
+                    assert (found.changed is None) == (former is None)
+                    changed = shown.keys() if found.changed is None else found.changed
+                    followed = {i: shown[i] if i in changed else followed.get(i) for i in shown}
+                    assert followed == shown
+                    assert {i for i in former or () if i not in shown} <= changed
+                    former = shown
+                    fresh = tracker_on(path)
+                    assert await fresh.fetch_candidates() == replace(found, changed=None)
+                    assert everything(await tracker._file.table()) == everything(await fresh._file.table())
+                    assert path.read_bytes() == (await tracker._file.table()).text()
+
+    with TemporaryDirectory() as folder:
+        anyio.run(play, Path(folder) / "issues.json")

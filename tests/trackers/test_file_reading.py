@@ -107,11 +107,12 @@ async def test_an_issue_that_does_not_exist_is_not_found(path):
 
 async def test_an_unchanged_file_gives_the_same_object_again(path):
     tracker = tracker_on(write_issues(path, record(1)))
-    first = await tracker.fetch_candidates()
-    assert await tracker.fetch_candidates() is first
+    await tracker.fetch_candidates()
+    unchanged = await tracker.fetch_candidates()
+    assert await tracker.fetch_candidates() is unchanged
     os.utime(path, ns=(10**18, 10**18))
-    assert await tracker.fetch_candidates() is first
-    assert await tracker.fetch_candidates() is first
+    assert await tracker.fetch_candidates() is unchanged
+    assert await tracker.fetch_candidates() is unchanged
 
 
 COUNT_OPENS = """

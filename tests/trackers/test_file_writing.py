@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from sortie.errors import TrackerError
 from sortie.trackers.file import FileTracker
 from sortie.trackers.file_edits import Transition
-from sortie.trackers.file_writer import FileWriter
+from sortie.trackers.issue_file import IssueFile
 
 from .scene import FULL_RECORD, names_in, read_issues, record, settings_for, tracker_on, write_issues
 
@@ -279,9 +279,9 @@ async def test_a_write_waits_for_the_lock_of_another_process(path):
 
 
 async def test_a_lock_that_is_never_given_back_is_an_error(path):
-    writer = FileWriter(path, lock_deadline=0.02)
+    file = IssueFile(path, bool, lock_deadline=0.02)
     with open(f"{path}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(TrackerError, match="Another process has held") as failure:
-            await writer.write(Transition("1", "now", "Done"))
+            await file.write(Transition("1", "now", "Done"))
     assert failure.value.kind == TrackerError.TRANSPORT

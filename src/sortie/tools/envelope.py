@@ -12,9 +12,10 @@ AUTH_ERROR = "tracker_auth_error"
 API_ERROR = "tracker_api_error"
 NOT_FOUND = "tracker_not_found"
 PAYLOAD_ERROR = "tracker_payload_error"
+RATE_LIMITED = "tracker_rate_limited"
 INTERNAL_ERROR = "internal_error"
 
-TRACKER_KINDS = frozenset({TRANSPORT_ERROR, AUTH_ERROR, API_ERROR, NOT_FOUND, PAYLOAD_ERROR})
+TRACKER_KINDS = frozenset({TRANSPORT_ERROR, AUTH_ERROR, API_ERROR, NOT_FOUND, PAYLOAD_ERROR, RATE_LIMITED})
 
 
 def unexpected(error: BaseException) -> dict[str, Any]:

@@ -1,26 +1,19 @@
 """Issues in one JSON file, shared with people, editors and other programs: nobody's edit is lost, ours included.
 
-An unchanged file costs one stat, and gives the same `Candidates` object again.
+As long as the file is unchanged, each answer costs a stat, and `fetch_candidates` gives the same object again.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from time import time_ns
 from uuid import uuid4
-
-from msgspec import Struct
 
 from ..core.model import Issue
 from ..errors import TrackerError
-from .exchange import Version, identity_of, read
-from .file_disk import in_thread, sentence
 from .file_edits import NewComment, Transition
-from .file_records import Snapshot, parse
-from .file_writer import FileWriter
+from .issue_file import IssueFile
 from .tracker import Candidates, TrackerSettings
 
 DEFAULT_PATH = "issues.json"
@@ -28,17 +21,6 @@ DEFAULT_PATH = "issues.json"
 # What a refusal quotes of a state that nobody knows, and of those that there are.
 LONGEST_STATE = 100
 STATES_SHOWN = 20
-
-# The clock of a file system ticks: a file that changed this recently may change again under the same times.
-CLOCK_TICK_NS = 20_000_000
-
-
-class _Loaded(Struct, frozen=True):
-    """What was read last; `key` is what a stat must show for it to be still true."""
-
-    key: tuple[int, ...]
-    digest: int
-    snapshot: Snapshot
 
 
 class FileTracker:
@@ -55,8 +37,9 @@ class FileTracker:
         self._named = _by_lower((*active_states, *terminal_states, *other_states))
         self._active = frozenset(state.lower() for state in active_states)
         self._terminal = frozenset(state.lower() for state in terminal_states)
-        self._loaded: _Loaded | None = None
-        self._writer = FileWriter(path)
+        self._file = IssueFile(path, self._is_active)
+        self._answer: Candidates | None = None
+        self._answered = 0
 
     @classmethod
     def from_settings(cls, settings: TrackerSettings) -> FileTracker:
@@ -80,18 +63,23 @@ class FileTracker:
         return problems
 
     async def fetch_candidates(self) -> Candidates:
-        return (await self._load()).candidates
+        table = await self._file.table()
+        changed = self._file.take_changed()
+        if self._answer is None or self._answer.changed != frozenset() or self._answered != self._file.revision:
+            self._answer = Candidates(table.active, table.problems, dict(table.counts), changed)
+            self._answered = self._file.revision
+        return self._answer
 
     async def fetch_issue(self, issue_id: str) -> Issue:
-        snapshot = await self._load()
-        if issue_id in snapshot.issues:
-            return snapshot.issues[issue_id]
-        if issue_id in snapshot.unusable:
-            raise TrackerError(TrackerError.PAYLOAD, snapshot.unusable[issue_id])
-        raise TrackerError(TrackerError.NOT_FOUND, f'{self._path} has no issue with the id "{issue_id}".')
+        table = await self._file.table()
+        if issue_id in table.issues:
+            return table.issues[issue_id]
+        if issue_id in table.unusable:
+            raise TrackerError(TrackerError.PAYLOAD, table.unusable[issue_id])
+        raise table.missing(issue_id)
 
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
-        states = (await self._load()).states
+        states = (await self._file.table()).states
         return {issue_id: states[issue_id] for issue_id in issue_ids if issue_id in states}
 
     async def transition(self, issue_id: str, state: str) -> None:
@@ -101,10 +89,10 @@ class FileTracker:
                 f'Issue "{issue_id}" cannot move to an empty state.',
                 fix="Name the state.",
             )
-        await self._writer.write(Transition(issue_id, _stamp(), await self._spelled(state)))
+        await self._file.write(Transition(issue_id, _stamp(), await self._spelled(state)))
 
     async def comment(self, issue_id: str, body: str) -> None:
-        await self._writer.write(NewComment(issue_id, _stamp(), f"sortie-{uuid4().hex}", _encodable(body)))
+        await self._file.write(NewComment(issue_id, _stamp(), f"sortie-{uuid4().hex}", _encodable(body)))
 
     def watched_files(self) -> tuple[Path, ...]:
         return (self._path,)
@@ -117,7 +105,7 @@ class FileTracker:
         name = _encodable(state).strip().lower()
         if name in self._named:
             return self._named[name]
-        present = _by_lower((await self._load()).states.values())
+        present = _by_lower((await self._file.table()).states.values())
         if name not in present:
             known = ", ".join([*{**present, **self._named}.values()][:STATES_SHOWN])
             raise TrackerError(
@@ -127,47 +115,10 @@ class FileTracker:
             )
         return present[name]
 
-    async def _load(self) -> Snapshot:
-        snapshot = await self._newest()
-        if await self._writer.mend(snapshot.issues):
-            snapshot = await self._newest()
-        return snapshot
-
-    async def _newest(self) -> Snapshot:
-        try:
-            key = _cache_key(self._path.stat())
-        except OSError as error:
-            raise sentence(self._path, error) from error
-        if self._loaded is None or self._loaded.key != key:
-            self._loaded = await in_thread(self._path, self._read)
-        return self._loaded.snapshot
-
-    def _read(self) -> _Loaded:
-        version = read(self._path)
-        try:
-            return self._parse(version)
-        except TrackerError:
-            # An editor may have been in the middle of writing; if so, the file has changed by now.
-            if identity_of(self._path.stat()) == version.identity:
-                raise
-            return self._parse(read(self._path))
-
-    def _parse(self, version: Version) -> _Loaded:
-        may_change_unseen = time_ns() - version.status.st_mtime_ns < CLOCK_TICK_NS
-        key = () if may_change_unseen else _cache_key(version.status)
-        digest = hash(version.raw)
-        if self._loaded is not None and self._loaded.digest == digest:
-            return _Loaded(key, digest, self._loaded.snapshot)
-        return _Loaded(key, digest, parse(version.raw, str(self._path), self._is_active))
-
     def _is_active(self, state: str) -> bool:
         """As the policy has it: with no active states configured, all but terminal ones are active."""
         name = state.lower()
         return name not in self._terminal and (not self._active or name in self._active)
-
-
-def _cache_key(status: os.stat_result) -> tuple[int, ...]:
-    return (*identity_of(status), status.st_ctime_ns)
 
 
 def _by_lower(states: Iterable[str]) -> dict[str, str]:

@@ -1,18 +1,27 @@
-"""Changes of ours to the text of the issue file: whatever a change does not touch stays as it was written. Pure."""
+"""Changes of ours to the records of the issue file: whatever a change does not touch stays as it was written.
+
+Those of the last minute are remembered, so that a change which another program's write dropped is made again.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from ..core.model import Issue
 from ..errors import TrackerError
-from .file_records import BYTE_ORDER_MARK, split
+from .file_table import Table
 
 AUTHOR = "sortie"
+
+# Longer than programs take between reading a file and writing it; people's editors warn of a changed file.
+REMEMBERED_SECONDS = 60.0
 
 
 class Transition(Struct, frozen=True):
@@ -45,33 +54,25 @@ class _Id(Struct):
 
 
 _fields = msgspec.json.Decoder(dict[str, Raw])
-_id = msgspec.json.Decoder(_Id)
 _ids = msgspec.json.Decoder(list[_Id] | None)
 
 
-class Document:
-    """The file's text as records that can be changed one by one."""
+class Draft:
+    """Changes to records of a table that are not written yet; the table stays as it is."""
 
-    def __init__(self, raw: bytes, name: str) -> None:
-        self._raw = raw
-        self._name = name
-        self._original = [bytes(record) for record in split(raw, name)]
-        self._records = list(self._original)
-        self._positions: dict[object, list[int]] = {}
-        for position, record in enumerate(self._original):
-            self._positions.setdefault(_id_of(record), []).append(position)
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.texts: dict[int, bytes] = {}
 
     def look(self, issue_id: str) -> Before:
         """How the issue stands now; `TrackerError` where there is none, or more than one."""
-        fields = _fields.decode(self._records[self._position(issue_id)])
-        return Before(_text_in(fields, "updated_at"), _text_in(fields, "state"))
+        _, _, before = self._record(issue_id)
+        return before
 
     def apply(self, change: Change) -> Before | None:
         """Make the change; None when there is nothing to do, `TrackerError` when it cannot be made."""
-        position = self._position(change.issue_id)
-        layout = _Layout(self._records[position])
-        fields = _fields.decode(self._records[position])
-        before = self.look(change.issue_id)
+        position, fields, before = self._record(change.issue_id)
+        layout = _Layout(self._text(position))
         if isinstance(change, Transition):
             if before.state == change.state:
                 return None
@@ -82,32 +83,19 @@ class Document:
                 return None
             fields["comments"] = Raw(comments)
         fields["updated_at"] = Raw(layout.encode(change.stamp))
-        self._records[position] = layout.record(fields)
+        self.texts[position] = layout.record(fields)
         return before
 
     def text(self) -> bytes:
-        parts = []
-        end = len(BYTE_ORDER_MARK) if self._raw.startswith(BYTE_ORDER_MARK) else 0
-        parts.append(self._raw[:end])
-        for original, record in zip(self._original, self._records, strict=True):
-            # Only blanks and a comma stand between two records, so the first match is the record itself.
-            start = self._raw.index(original, end)
-            parts += (self._raw[end:start], record)
-            end = start + len(original)
-        parts.append(self._raw[end:])
-        return b"".join(parts)
+        return self._table.text(self.texts)
 
-    def _position(self, issue_id: str) -> int:
-        positions = self._positions.get(issue_id, [])
-        if not positions:
-            raise TrackerError(TrackerError.NOT_FOUND, f'{self._name} has no issue with the id "{issue_id}".')
-        if len(positions) > 1:
-            raise TrackerError(
-                TrackerError.PAYLOAD,
-                f'{self._name} has {len(positions)} records with the id "{issue_id}".',
-                fix="Give each its own.",
-            )
-        return positions[0]
+    def _record(self, issue_id: str) -> tuple[int, dict[str, Raw], Before]:
+        position = self._table.position(issue_id)
+        fields = _fields.decode(self._text(position))
+        return position, fields, Before(_text_in(fields, "updated_at"), _text_in(fields, "state"))
+
+    def _text(self, position: int) -> bytes:
+        return self.texts.get(position) or self._table.text_of(position)
 
     def _with_comment(self, comments: bytes, change: NewComment, layout: _Layout) -> bytes | None:
         try:
@@ -115,7 +103,7 @@ class Document:
         except msgspec.ValidationError as error:
             raise TrackerError(
                 TrackerError.PAYLOAD,
-                f'{self._name}: `comments` of issue "{change.issue_id}" is not a list of objects.',
+                f'{self._table.name}: `comments` of issue "{change.issue_id}" is not a list of objects.',
                 fix="Make it one, or remove it.",
             ) from error
         if any(comment.id == change.comment_id for comment in present):
@@ -127,6 +115,51 @@ class Document:
             "created_at": change.stamp,
         }
         return layout.append(comments if present else b"[]", added)
+
+
+class _Made(Struct, frozen=True):
+    at: float
+    before: Before
+    change: Change
+
+
+class RecentChanges:
+    """What we did to each issue lately, oldest first, to notice when another program's write took it away.
+
+    A program that read the file before our change and writes it back after knows nothing of the change and drops
+    it. Every change stamps the issue's `updated_at`, so the loss shows: the issue has the stamp again that it had
+    before. A person who takes a change back on purpose edits the state and leaves our stamp, and is left alone.
+    """
+
+    def __init__(self) -> None:
+        # The issue that was changed last is at the end; each change found what the one before it left.
+        self._made: dict[str, tuple[_Made, ...]] = {}
+
+    def remember(self, change: Change, before: Before) -> None:
+        now = monotonic()
+        made = [entry for entry in self._made.pop(change.issue_id, ()) if entry.at >= now - REMEMBERED_SECONDS]
+        self._made[change.issue_id] = (*made, _Made(now, before, change))
+        while (oldest := next(iter(self._made.values())))[-1].at < now - REMEMBERED_SECONDS:
+            del self._made[oldest[-1].change.issue_id]
+
+    def lost(self, issue_id: str, found: Before) -> list[Change]:
+        """The changes to make again, oldest first, when the issue looks like this."""
+        made = self._made.get(issue_id, ())
+        if made and made[-1].at < monotonic() - REMEMBERED_SECONDS:
+            return []
+        for position, entry in enumerate(made):
+            if entry.before.updated_at == found.updated_at:
+                later = [entry.change for entry in made[position:]]
+                if entry.before.state == found.state:
+                    return later
+                # Whoever wrote last also moved the issue: their move stands, only what we said is missing.
+                return [change for change in later if isinstance(change, NewComment)]
+        return []
+
+    def damaged(self, issues: Mapping[str, Issue]) -> list[str]:
+        """The issues that have lost changes of ours in this version of the file."""
+        known = [issues[issue_id] for issue_id in self._made if issue_id in issues]
+        return [issue.id for issue in known if self.lost(issue.id, Before(issue.updated_at, issue.state))]
 
 
 class _Layout:
@@ -163,14 +196,6 @@ class _Layout:
             return b", ".join(items)
         line = self._newline + indent
         return line + (b"," + line).join(items)
-
-
-def _id_of(record: bytes) -> object:
-    try:
-        found = _id.decode(record).id
-    except msgspec.DecodeError:
-        return None
-    return found if isinstance(found, str) else None
 
 
 def _text_in(fields: dict[str, Raw], key: str) -> str:

@@ -1,10 +1,9 @@
-"""What the issue file says: its JSON as issues, and one sentence for each record that cannot be used. Pure."""
+"""One record of the issue file: its JSON as an issue, or everything that is wrong with it in a sentence. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -12,19 +11,9 @@ from msgspec import Raw, Struct
 
 from ..core.model import Blocker, Comment, Issue, IssueRef
 from ..errors import TrackerError
-from .tracker import Candidates
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_QUOTE = 60
-
-
-class Snapshot(Struct, frozen=True):
-    """One version of the file. `states` has every record whose id and state can be read, usable or not."""
-
-    candidates: Candidates
-    issues: dict[str, Issue]
-    states: dict[str, str]
-    unusable: dict[str, str]
 
 
 class _Ref(Struct, gc=False):
@@ -40,7 +29,7 @@ class _Comment(Struct, gc=False):
     created_at: str | None = None
 
 
-class _Record(Struct, gc=False):
+class Record(Struct, gc=False):
     id: str
     identifier: str
     title: str
@@ -59,7 +48,7 @@ class _Record(Struct, gc=False):
     updated_at: str | None = None
 
 
-class _Names(Struct):
+class Names(Struct):
     """What can be said of a record that is not usable."""
 
     id: Any = None
@@ -79,15 +68,15 @@ _MUST_BE = {
 }
 
 _array = msgspec.json.Decoder(list[Raw])
-_record = msgspec.json.Decoder(_Record)
-_names = msgspec.json.Decoder(_Names)
+_record = msgspec.json.Decoder(Record)
+_names = msgspec.json.Decoder(Names)
 
 
-def split(raw: bytes, name: str) -> list[Raw]:
+def split(raw: bytes, name: str) -> list[bytes]:
     """The records of the array, each as it stands in the text."""
     try:
         raw.decode("utf-8")  # the array is split without looking at the text inside its records
-        return _array.decode(raw.removeprefix(BYTE_ORDER_MARK))
+        return [bytes(text) for text in _array.decode(raw.removeprefix(BYTE_ORDER_MARK))]
     except msgspec.ValidationError as error:
         raise TrackerError(
             TrackerError.PAYLOAD,
@@ -102,42 +91,7 @@ def split(raw: bytes, name: str) -> list[Raw]:
         ) from error
 
 
-def parse(raw: bytes, name: str, is_active: Callable[[str], bool]) -> Snapshot:
-    """Everything the file says; `TrackerError` only when it is no JSON array at all."""
-    problems: list[str] = []
-    unusable: dict[str, str] = {}
-    states: dict[str, str] = {}
-    records: list[_Record] = []
-
-    for number, text in enumerate(split(raw, name), 1):
-        record = _usable(text)
-        if record is None:
-            names = _names_of(text)
-            wrong = "; ".join(_complaints(text)) or "it does not look like an issue"
-            problems.append(f"{name}: record {number}{_label(names)} cannot be used: {wrong}.")
-            if isinstance(names.id, str):
-                unusable[names.id] = problems[-1]
-                if isinstance(names.state, str):
-                    states.setdefault(names.id, names.state)
-            continue
-        records.append(record)
-        states.setdefault(record.id, record.state)
-
-    twice = _duplicates(records, name)
-    problems.extend(dict.fromkeys(twice.values()))
-    states_by_name = {**{record.identifier: record.state for record in records}, **states}
-    issues: dict[str, Issue] = {}
-    for index, record in enumerate(records):
-        if index in twice:
-            unusable[record.id] = twice[index]
-        else:
-            issues[record.id] = _issue(record, states_by_name)
-    active = tuple(issue for issue in issues.values() if is_active(issue.state))
-    counts = Counter(issue.state for issue in issues.values())
-    return Snapshot(Candidates(active, tuple(problems), counts), issues, states, unusable)
-
-
-def _usable(text: Raw) -> _Record | None:
+def usable(text: bytes) -> Record | None:
     try:
         record = _record.decode(text)
     except msgspec.DecodeError:
@@ -146,17 +100,23 @@ def _usable(text: Raw) -> _Record | None:
     return record if filled else None
 
 
-def _complaints(text: Raw) -> Iterator[str]:
+def complaint(text: bytes, names: Names, number: int) -> str:
+    """What to tell whoever edits the file of a record that cannot be used."""
+    wrong = "; ".join(_complaints(text)) or "it does not look like an issue"
+    return f"record {number}{_label(names)} cannot be used: {wrong}."
+
+
+def _complaints(text: bytes) -> Iterator[str]:
     """Everything that is wrong with a record, for whoever edits it."""
     try:
-        record = json.loads(bytes(text))
+        record = json.loads(text)
     except (ValueError, RecursionError):
         yield "it is not valid JSON"
         return
     if not isinstance(record, dict):
         yield f"it must be an object between {{ and }}, not {_shown(record)}"
         return
-    for field in msgspec.structs.fields(_Record):
+    for field in msgspec.structs.fields(Record):
         value = record.get(field.name)
         if field.required and field.name not in record:
             yield f"`{field.name}` is missing"
@@ -189,37 +149,20 @@ def _shown(value: Any) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
 
 
-def _label(names: _Names) -> str:
+def _label(names: Names) -> str:
     if isinstance(names.identifier, str):
         return f" ({names.identifier})"
     return f" (id {names.id})" if isinstance(names.id, str | int) else ""
 
 
-def _names_of(text: Raw) -> _Names:
+def names_of(text: bytes) -> Names:
     try:
         return _names.decode(text)
     except msgspec.DecodeError:
-        return _Names()
+        return Names()
 
 
-def _duplicates(records: list[_Record], name: str) -> dict[int, str]:
-    """Records that share an id or an identifier, each with the sentence that names the shared value."""
-    found: dict[int, str] = {}
-    for field in ("identifier", "id"):
-        counts = Counter(getattr(record, field) for record in records)
-        if len(counts) == len(records):
-            continue
-        for index, record in enumerate(records):
-            value = getattr(record, field)
-            if counts[value] > 1:
-                found[index] = (
-                    f'{name}: {counts[value]} records have the {field} "{value}", so none of them is used; '
-                    "give each its own."
-                )
-    return found
-
-
-def _issue(record: _Record, states: dict[str, str]) -> Issue:
+def issue_of(record: Record, states: Mapping[str, str]) -> Issue:
     return Issue(
         id=record.id,
         identifier=record.identifier,
@@ -244,7 +187,7 @@ def _comment(entry: _Comment) -> Comment:
     return Comment(entry.id, entry.author or "", entry.body or "", entry.created_at or "")
 
 
-def _blocker(entry: _Ref | str, states: dict[str, str]) -> Blocker:
+def _blocker(entry: _Ref | str, states: Mapping[str, str]) -> Blocker:
     """The state in the blocker's own record is the truth; the written one is for issues kept elsewhere."""
     ref = _Ref(id=entry, identifier=entry) if isinstance(entry, str) else entry
     state = states.get(ref.id, states.get(ref.identifier, ref.state or ""))

@@ -1,14 +1,23 @@
-"""The seam between the engine and any issue tracker."""
+"""The seam between the engine and any issue tracker, and the guard that keeps its promises for it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping
+from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.model import Issue
+from ..errors import TrackerError
+
+T = TypeVar("T")
+
+# How many issues are asked for at once, one by one.
+FETCHES_AT_ONCE = 8
 
 
 class TrackerSettings(Struct, frozen=True, kw_only=True):
@@ -31,15 +40,37 @@ class Candidates(Struct, frozen=True):
     """The active issues, and a sentence for each record that cannot be used: it never hides a good one.
 
     `states` counts all issues by their state, active or not; it is empty where the tracker does not know.
+
+    `changed` has the id of every issue that may differ from the previous answer of the same tracker object: of the
+    issues in either answer all that came, left or differ in any field; of others it may have some. Empty: no issue
+    changed. None: not known, compare all; so it is in the first answer. The tracker's own writes count. It says
+    nothing of `problems` and `states`.
+
+    `version` and `since` are the guard's, a tracker leaves them alone: the number of what is told, another whenever
+    something changed, and that of the answer before.
     """
 
     issues: tuple[Issue, ...]
     problems: tuple[str, ...] = ()
     states: Mapping[str, int] = {}
+    changed: frozenset[str] | None = None
+    version: int = 0
+    since: int = 0
+
+    def changed_since(self, previous: Candidates | None) -> frozenset[str] | None:
+        """`changed` for a caller whose last answer was `previous`; None when others got answers in between."""
+        if previous is None:
+            return None
+        if self.version and self.version == previous.version:
+            return frozenset()
+        return self.changed if self.since == previous.version else None
 
 
 class Tracker(Protocol):
-    """Every call may raise `TrackerError` and nothing else; every call may be repeated."""
+    """Every call may raise `TrackerError` and nothing else; every call may be repeated, and made beside others.
+
+    What a call that has returned wrote is in every answer to a later call.
+    """
 
     async def fetch_candidates(self) -> Candidates:
         """Every issue in an active state."""
@@ -71,3 +102,90 @@ class TrackerKind(Protocol):
 
     def check(self, settings: TrackerSettings) -> list[tuple[str, str]]:
         """What is wrong with the settings, as (key path such as `file.path`, one sentence)."""
+
+
+async def fetch_each(
+    tracker: Tracker, issue_ids: Collection[str]
+) -> tuple[dict[str, Issue], dict[str, TrackerError]]:
+    """Each issue in full, a few at once: those that came, and the error of each that did not.
+
+    Once the tracker says that it is asked too often, it is asked no more: the rest has that error too.
+    """
+    found: dict[str, Issue] = {}
+    failed: dict[str, TrackerError] = {}
+    limit: TrackerError | None = None
+    remaining = iter(tuple(issue_ids))
+
+    async def fetch_remaining() -> None:
+        nonlocal limit
+        for issue_id in remaining:
+            try:
+                if limit is not None:
+                    raise limit
+                found[issue_id] = await tracker.fetch_issue(issue_id)
+            except TrackerError as error:
+                failed[issue_id] = error
+                if error.kind == TrackerError.RATE_LIMITED:
+                    limit = error
+            except TimeoutError:
+                message = f'the tracker did not answer in time for "{issue_id}".'
+                failed[issue_id] = TrackerError(TrackerError.TRANSPORT, message)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(min(FETCHES_AT_ONCE, len(issue_ids))):
+            tasks.start_soon(fetch_remaining)
+    return found, failed
+
+
+class GuardedTracker:
+    """A tracker that keeps the promises of its Protocol: whatever goes wrong inside comes out as a `TrackerError`.
+
+    Trackers come from other packages too. A defect in one must cost a tick, not the service and its agents. And
+    several callers share one tracker: answers are numbered, so that each notices when another took one in between.
+    """
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+        self._answering = anyio.Lock()
+        self._version = 0
+
+    async def fetch_candidates(self) -> Candidates:
+        async with self._answering:
+            # Where no answer comes, nobody has that number, and everybody compares all with the next one.
+            since, self._version = self._version, next(_versions)
+            answer = await _guarded(self._tracker.fetch_candidates())
+            if answer.changed is not None and not answer.changed:
+                self._version = since
+            return replace(answer, version=self._version, since=since)
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        return await _guarded(self._tracker.fetch_issue(issue_id))
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
+        return await _guarded(self._tracker.fetch_states(issue_ids))
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        await _guarded(self._tracker.transition(issue_id, state))
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        await _guarded(self._tracker.comment(issue_id, body))
+
+    def watched_files(self) -> tuple[Path, ...]:
+        return self._tracker.watched_files()
+
+    async def aclose(self) -> None:
+        await _guarded(self._tracker.aclose())
+
+
+# One sequence for all trackers, so that an answer of one is never taken for an earlier answer of another.
+_versions = count(1)
+
+
+async def _guarded(call: Awaitable[T]) -> T:
+    try:
+        return await call
+    except (TrackerError, TimeoutError):
+        raise
+    except Exception as error:  # the edge to somebody else's code
+        message = f"the tracker failed: {type(error).__name__}: {error}"
+        raise TrackerError(TrackerError.API, message) from error

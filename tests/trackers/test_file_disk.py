@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import TrackerError
-from sortie.trackers.exchange import TRIES, exchange, read, rewrite
+from sortie.trackers.file_disk import TRIES, Version, exchange, read, rewrite
 
 from .scene import names_in
 
@@ -21,8 +21,9 @@ def path(tmp_path):
     return path
 
 
-def add(raw: bytes) -> bytes:
-    return raw + b"+ours"
+def add(before: Version) -> bytes:
+    assert before.raw is not None
+    return before.raw + b"+ours"
 
 
 def by_rename(path: Path, content: bytes) -> None:
@@ -79,18 +80,18 @@ def test_the_content_is_replaced_and_nothing_is_left_over(path):
 
 
 def test_an_edit_that_changes_nothing_does_not_touch_the_file(path):
-    before = read(path).identity
-    rewrite(path, lambda raw: raw)
-    assert read(path).identity == before
+    before = read(path).stamp.identity
+    assert rewrite(path, lambda before: None) is None
+    assert read(path).stamp.identity == before
 
 
 @pytest.mark.parametrize("editor", EDITORS)
 def test_an_edit_made_while_we_prepare_ours_is_kept(path, editor):
     meanwhile = Once(editor, path)
 
-    def edit(raw):
+    def edit(before):
         meanwhile()
-        return add(raw)
+        return add(before)
 
     rewrite(path, edit)
     assert path.read_bytes() == b"b+ours"
@@ -143,9 +144,9 @@ def test_a_file_removed_at_the_last_moment_loses_no_edit(path):
 def test_where_files_cannot_change_places_a_plain_rename_does_it(path):
     meanwhile = Once(by_rename, path)
 
-    def edit(raw):
+    def edit(before):
         meanwhile()
-        return add(raw)
+        return add(before)
 
     rewrite(path, edit, lambda one, other: False)
     assert path.read_bytes() == b"b+ours"
@@ -155,11 +156,11 @@ def test_where_files_cannot_change_places_a_plain_rename_does_it(path):
 def test_a_half_written_version_is_read_again(path):
     meanwhile = Once(by_rename, path, b"whole")
 
-    def edit(raw):
-        if raw == b"a":
+    def edit(before):
+        if before.raw == b"a":
             meanwhile()
             raise TrackerError(TrackerError.PAYLOAD, "half written")
-        return add(raw)
+        return add(before)
 
     rewrite(path, edit)
     assert path.read_bytes() == b"whole+ours"
@@ -168,10 +169,10 @@ def test_a_half_written_version_is_read_again(path):
 def test_a_file_that_never_rests_is_given_up_with_the_last_edit_in_place(path):
     edits = []
 
-    def edit(raw):
-        edits.append(raw)
+    def edit(before):
+        edits.append(before)
         by_rename(path, b"edit %d" % len(edits))
-        return add(raw)
+        return add(before)
 
     with pytest.raises(TrackerError, match="changed by another program") as failure:
         rewrite(path, edit)

@@ -1,0 +1,233 @@
+"""The issue file as this process knows it: one table that is kept in step with the file, and its one writer.
+
+An unchanged file costs a stat. Changes of ours that wait for each other are written together, and put into the
+table as they are into the file, so neither is read again. Other processes of ours are kept out by a lock on a file
+beside it; programs that know nothing of the lock are dealt with by `file_disk.rewrite`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+from msgspec import Struct
+
+from ..errors import TrackerError
+from .file_disk import Identity, Stamp, Version, identity_of, in_thread, locked, read, rewrite, sentence
+from .file_edits import Before, Change, Draft, RecentChanges
+from .file_table import Table
+
+LOCK_DEADLINE = 10.0
+HALF_WRITTEN_PAUSE = 0.05
+
+
+class _Repair(Struct, frozen=True):
+    """Make those changes to an issue again that another program dropped."""
+
+    issue_id: str
+
+
+class _Pending:
+    """Something that waits to be written, and what became of it."""
+
+    def __init__(self, order: Change | _Repair) -> None:
+        self.order = order
+        self.done = False
+        self.error: TrackerError | None = None
+
+
+class _Batch:
+    """The work of one write in its thread: the table it begins with, and what it leaves for the event loop."""
+
+    def __init__(self, table: Table | None, pending: list[_Pending]) -> None:
+        self.table = table
+        self.pending = pending
+        self.stamp: Stamp | None = None
+        self.texts: dict[int, bytes] = {}
+        self.made: list[tuple[Change, Before]] = []
+
+
+class IssueFile:
+    """`revision` is another number whenever the table says something else."""
+
+    def __init__(self, path: Path, is_active: Callable[[str], bool], lock_deadline: float = LOCK_DEADLINE) -> None:
+        self._path = path
+        self._is_active = is_active
+        self._lock_deadline = lock_deadline
+        self._table: Table | None = None
+        self._stamp: Stamp | None = None
+        self._changed: set[str] | None = None
+        self._reading = anyio.Lock()
+        self.revision = 0
+        # How often another's version was taken over, and up to which of them our changes are known to be there.
+        self._taken_over = 0
+        self._checked = 0
+        self._waiting: list[_Pending] = []
+        self._turn = anyio.Lock()
+        # The identity that the file gets from a write of ours that has not ended.
+        self._expected: Identity | None = None
+        self._recent = RecentChanges()
+
+    async def table(self) -> Table:
+        """What the file says now, with every change of ours; of use until the next await."""
+        table = self._unchanged() or await self._newest()
+        if self._checked == self._taken_over:
+            return table
+        version = self._taken_over
+        if damaged := self._recent.damaged(table.issues):
+            await self._submit([_Repair(issue_id) for issue_id in damaged])
+            table = self._unchanged() or await self._newest()
+        self._checked = max(self._checked, version)
+        return table
+
+    def take_changed(self) -> frozenset[str] | None:
+        """The issues that differ from the last time this was asked; None the first time."""
+        changed, self._changed = self._changed, set()
+        return None if changed is None else frozenset(changed)
+
+    async def write(self, change: Change) -> None:
+        """Returns when the change is on disk. Whoever gets to write first writes for all who wait."""
+        await self._submit([change])
+
+    def _unchanged(self) -> Table | None:
+        """The table, if the file is as it was: one stat, quicker than a thread could begin."""
+        try:
+            status = os.stat(self._path)  # noqa: PTH116 - the time of an unchanged file is spent here
+        except OSError as error:
+            raise sentence(self._path, error) from error
+        if self._stamp is not None and self._stamp.certain and self._stamp.shows(status):
+            return self._table
+        # A write of ours counts when it has ended.
+        return self._table if self._expected == identity_of(status) else None
+
+    async def _newest(self) -> Table:
+        async with self._reading:
+            while True:
+                table = self._unchanged()
+                if table is not None:
+                    return table
+                known, stamp, revision = self._table, self._stamp, self.revision
+                found = await in_thread(self._path, partial(self._read, known, stamp))
+                # If a write of ours ended meanwhile, what we read may be older than what we know.
+                if revision == self.revision:
+                    self._take_over(*found)
+                    return found[0]
+
+    def _read(self, known: Table | None, stamp: Stamp | None) -> tuple[Table, Stamp]:
+        version = read(self._path, stamp)
+        try:
+            return self._parsed(version, known), version.stamp
+        except TrackerError:
+            # An editor may have been in the middle of writing; if so, the file has changed by now.
+            if version.stamp.shows(self._path.stat()):
+                raise
+            version = read(self._path)
+            return self._parsed(version, known), version.stamp
+
+    def _parsed(self, version: Version, known: Table | None) -> Table:
+        assert version.raw is not None
+        if known is not None and version.raw == known.text():
+            return known
+        return Table(version.raw, str(self._path), self._is_active, known)
+
+    def _take_over(self, table: Table, stamp: Stamp) -> None:
+        if table is not self._table:
+            if self._table is not None and self._changed is not None:
+                self._changed |= table.differing(self._table)
+            self._table = table
+            self._taken_over += 1
+            self.revision += 1
+        self._stamp = stamp
+
+    async def _submit(self, orders: Sequence[Change | _Repair]) -> None:
+        mine = [_Pending(order) for order in orders]
+        self._waiting += mine
+        try:
+            async with self._turn:
+                if not all(pending.done for pending in mine):
+                    await self._write_waiting()
+        finally:
+            self._waiting = [pending for pending in self._waiting if pending not in mine]
+        for pending in mine:
+            if pending.error is not None:
+                raise pending.error
+
+    async def _write_waiting(self) -> None:
+        pending, self._waiting = self._waiting, []
+        # Others wait for this batch too: when one of them is cancelled, it is written all the same.
+        with anyio.CancelScope(shield=True):
+            try:
+                self._take_in(await self._write_batch(pending))
+            except TrackerError as error:
+                for one in pending:
+                    one.error = one.error or error
+            except BaseException:
+                self._waiting = pending + self._waiting  # only the caller hears of it; the others are still to do
+                raise
+            finally:
+                self._expected = None
+        for one in pending:
+            one.done = True
+
+    async def _write_batch(self, pending: list[_Pending]) -> _Batch:
+        target = Path(os.path.realpath(self._path))
+        async with locked(target, self._lock_deadline):
+            known, stamp = self._table, self._stamp
+            try:
+                return await in_thread(target, lambda: self._apply(target, known, stamp, pending))
+            except TrackerError as error:
+                if error.kind != TrackerError.PAYLOAD:
+                    raise
+                # An editor that writes in place may be half done.
+                await anyio.sleep(HALF_WRITTEN_PAUSE)
+                return await in_thread(target, lambda: self._apply(target, known, stamp, pending))
+
+    def _apply(self, target: Path, known: Table | None, stamp: Stamp | None, pending: list[_Pending]) -> _Batch:
+        batch = _Batch(known, pending)
+
+        def edit(version: Version) -> bytes | None:
+            # Every version of the file is edited from scratch, so nothing of an earlier try may stay.
+            batch.made.clear()
+            batch.stamp = version.stamp
+            table = batch.table = known if version.raw is None else self._parsed(version, known)
+            assert table is not None
+            draft = Draft(table)
+            for one in pending:
+                one.error = None
+                try:
+                    batch.made.extend(self._apply_one(draft, one.order))
+                except TrackerError as error:
+                    # An issue that has gone meanwhile needs no repair.
+                    one.error = None if isinstance(one.order, _Repair) else error
+            batch.texts = draft.texts
+            return draft.text() if draft.texts else None
+
+        def expect(identity: Identity) -> None:
+            # Readers may go by the table that they have only if it is the one that this write changes.
+            self._expected = identity if batch.table is self._table else None
+
+        batch.stamp = rewrite(target, edit, known=stamp, before_swap=expect) or batch.stamp
+        return batch
+
+    def _apply_one(self, draft: Draft, order: Change | _Repair) -> list[tuple[Change, Before]]:
+        for lost in self._recent.lost(order.issue_id, draft.look(order.issue_id)):
+            draft.apply(lost)
+        if isinstance(order, _Repair):
+            return []
+        before = draft.apply(order)
+        return [] if before is None else [(order, before)]
+
+    def _take_in(self, batch: _Batch) -> None:
+        """Put what was written into the table too, and remember it."""
+        assert batch.table is not None
+        assert batch.stamp is not None
+        changed = batch.table.update(batch.texts)
+        self.revision += bool(batch.texts)
+        if self._changed is not None:
+            self._changed |= changed
+        self._take_over(batch.table, batch.stamp)
+        for change, before in batch.made:
+            self._recent.remember(change, before)
