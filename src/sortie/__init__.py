@@ -5,10 +5,10 @@ Everything public is here and loaded on first use, so that `import sortie` costs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 __version__ = "0.1.0"
 
+# `typing` takes longer to load than Python needs to start; type checkers know the name by itself.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .agents.agent import Agent, AgentSession, AgentSettings, Reporter, SessionOrder
     from .core.decide import decide

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from sortie.protocol.status_file import STATUS_INSTRUCTIONS
-from sortie.tools.advertise import advertise
-from sortie.tools.definitions import BUILTIN
+from sortie.tools.definitions import BUILTIN, advertise
 
 from .project import PROMPT, Project
 from .shell import BLOCKED, says

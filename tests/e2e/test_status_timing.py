@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sortie.tools.advertise import advertise
-from sortie.tools.definitions import BUILTIN
+from sortie.tools.definitions import BUILTIN, advertise
 
 from .project import merged
 from .shell import BLOCKED, FOR_EVER, says

@@ -48,7 +48,7 @@ def copy(project: Project) -> Iterator[Path]:
     """Another copy of the package, whose `sortie_status` counts turns from 1001."""
     package = project.root / "copy" / "sortie"
     shutil.copytree(Path(sortie.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    source = package / "tools" / "status.py"
+    source = package / "tools" / "sortie_status.py"
     changed = source.read_text().replace('"turn_number": turn,', '"turn_number": turn + 1000,')
     assert changed != source.read_text()
     source.write_text(changed)

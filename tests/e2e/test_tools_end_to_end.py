@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sortie.store import queries as reading
-from sortie.tools.broker import call as ask_broker
-from sortie.tools.cancellation import Cancellation
+from sortie.tools.broker_client import call as ask_broker
+from sortie.tools.calls import Cancellation
 
 from .processes import is_alive, wait_for
 from .project import Project

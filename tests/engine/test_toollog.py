@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sortie.runs import tool_log as toollog
 from sortie.runs.tool_log import BYTES_AT_ONCE, LONGEST_NAME, ToolCall, ToolLog
-from sortie.tools.record import LONGEST_WORD, Record, particulars
+from sortie.tools.record import LONGEST_WORD, CallRecord, particulars
 
 GOOD = {"at": 1.0, "run_id": "r1", "tool": "tracker_api", "result": "success", "ms": 12.5}
 CALL = ToolCall("tracker_api", "success", 12.5)
@@ -33,7 +33,7 @@ def append(log: ToolLog, data: bytes) -> None:
 
 def test_what_the_server_records_is_what_is_counted(log):
     """EXT-14: both ends of the file, one after the other."""
-    record = Record(str(log.path), "r1")
+    record = CallRecord(str(log.path), "r1")
     record.add("sortie_status", ok=True, started=0.0)
     record.add("tracker_api", ok=False, started=0.0)
     found = log.news()
@@ -43,7 +43,7 @@ def test_what_the_server_records_is_what_is_counted(log):
 
 def test_what_a_call_acted_on_is_read_back_whatever_the_agent_asked(log):
     """EXT-14: also names that are too long or not printable, which the server cuts and spells."""
-    record = Record(str(log.path), "r1")
+    record = CallRecord(str(log.path), "r1")
     asked = {"operation": "transition_issue", "issue_id": "2\n" * LONGEST_WORD, "target_state": "\ud800"}
     failed = {"success": False, "error": {"kind": "tracker_not_found", "message": "m"}}
     record.add("tracker_api", ok=False, started=0.0, about=particulars("tracker_api", asked, failed))
@@ -54,7 +54,7 @@ def test_what_a_call_acted_on_is_read_back_whatever_the_agent_asked(log):
 
 def test_an_operation_that_there_is_not_is_told_by_its_name(log):
     """EXT-14: cut and spelled like every other word of an agent."""
-    record = Record(str(log.path), "r1")
+    record = CallRecord(str(log.path), "r1")
     for operation in ("drop_database", "a\n" * LONGEST_WORD):
         about = particulars("tracker_api", {"operation": operation}, {"error": {"kind": "unsupported_operation"}})
         record.add("tracker_api", ok=False, started=0.0, about=about)

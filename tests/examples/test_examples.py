@@ -80,7 +80,7 @@ def test_the_tool_of_the_team_counts_the_lines_of_the_agents_files(tmp_path):
     script = f"""
 import json, pathlib
 from sortie.tools import ToolContext
-from sortie.tools.loading import load_tools
+from sortie.tools.team import load_tools
 (tool,), problems = load_tools({points!r})
 context = ToolContext("1", "T-1", pathlib.Path("."), "r1", 0)
 print(json.dumps([problems, tool.name, tool.run({{"suffix": ".py"}}, context)]))

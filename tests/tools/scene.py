@@ -14,9 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import sortie
 from sortie.store.schema import MIGRATIONS
 
 HERE = Path(__file__).parent
+# The tools of the tests, and the code under test, whatever else is installed.
+MODULES = os.pathsep.join((str(HERE), str(Path(sortie.__file__).parents[1])))
 DEADLINE = 30.0
 
 WORKFLOW = """\
@@ -101,7 +104,7 @@ class Project:
         """What the worker gives the sidecar; None leaves a variable out."""
         variables: dict[str, str | None] = {
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": MODULES,
             "SORTIE_ISSUE_ID": "abc123",
             "SORTIE_ISSUE_IDENTIFIER": "PROJ-42",
             "SORTIE_WORKSPACE": str(self.workspace),
@@ -115,7 +118,7 @@ class Project:
         return {name: value for name, value in variables.items() if value is not None}
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "sortie.tools", "--workflow", str(self.workflow)]
+        return [sys.executable, "-m", "sortie", "mcp-server", "--workflow", str(self.workflow)]
 
     def start(self, **changes: str | None) -> Sidecar:
         return Sidecar(self.command(), self.environment(**changes))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from sortie.tools.advertise import advertise
-from sortie.tools.definitions import BUILTIN, definition_of, tracker_api
+from sortie.tools.definitions import BUILTIN, advertise, definition_of, tracker_api
 
 from .team_tools import greet
 

@@ -14,9 +14,9 @@ import pytest
 from anyio import to_thread
 
 from sortie.errors import SortieError
-from sortie.tools import broker
+from sortie.tools import broker_client
 from sortie.tools.broker_server import Broker
-from sortie.tools.cancellation import Cancellation
+from sortie.tools.calls import Cancellation
 
 TOKEN = "0123456789abcdef"
 
@@ -35,12 +35,12 @@ async def echo(tool: str, arguments: object) -> dict[str, Any]:
 
 async def ask(path, arguments: object = None, **changes: Any) -> dict[str, Any]:
     known = {"token": TOKEN, "tool": "tracker_api", "cancellation": Cancellation(), **changes}
-    return await to_thread.run_sync(partial(broker.call, str(path), arguments=arguments, **known))
+    return await to_thread.run_sync(partial(broker_client.call, str(path), arguments=arguments, **known))
 
 
 async def say(path, data: bytes) -> bytes:
     """Raw bytes there, all bytes back."""
-    with broker.short_path(str(path)) as name:
+    with broker_client.short_path(str(path)) as name:
         stream = await anyio.connect_unix(name)
     answer = b""
     async with stream:
@@ -194,7 +194,7 @@ async def test_a_bad_line_is_answered_and_harms_nobody(path, line):
 
 async def test_a_caller_who_says_nothing_and_leaves_harms_nobody(path):
     async with serving(path, echo):
-        with broker.short_path(str(path)) as name:
+        with broker_client.short_path(str(path)) as name:
             await (await anyio.connect_unix(name)).aclose()
         assert (await ask(path))["success"]
 

@@ -8,13 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sortie.tools.calls import Calls
 from sortie.tools.definitions import SORTIE_STATUS
-from sortie.tools.generations import VERSIONS, tool_result
-from sortie.tools.record import Record
-from sortie.tools.redaction import Veil
-from sortie.tools.session import Session
-from sortie.tools.toolbox import Entry
+from sortie.tools.mcp_session import McpSession
+from sortie.tools.mcp_versions import VERSIONS, tool_result
+from sortie.tools.toolbox import SessionTool
 
 from .scene import modern
 
@@ -50,9 +47,8 @@ frames = st.fixed_dictionaries(
 class Client:
     def __init__(self) -> None:
         self.answers: list[Any] = []
-        self.calls = Calls()
-        entry = Entry(SORTIE_STATUS, lambda _arguments, _cancellation: {"turn_number": 1})
-        self.session = Session({"sortie_status": entry}, self._keep, self.calls, Record("", ""), Veil([]))
+        tool = SessionTool(SORTIE_STATUS, lambda _arguments, _cancellation: {"turn_number": 1})
+        self.session = McpSession({"sortie_status": tool}, self._keep, {})
 
     def _keep(self, answer: object) -> None:
         self.answers.append(json.loads(json.dumps(answer)))
@@ -60,7 +56,7 @@ class Client:
     def send(self, line: bytes | None) -> list[Any]:
         self.answers.clear()
         self.session.take(line)
-        assert self.calls.wait(DEADLINE)
+        assert self.session.wait(DEADLINE)
         return self.answers
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sortie.tools import Tool, tool
-from sortie.tools.loading import from_list, listed
+from sortie.tools.team import from_list, listed
 
-from .scene import HERE, wait_until
+from .scene import MODULES, wait_until
 
 GREET = "greet=team_tools:greet"
 HELLO = {"name": "greet", "arguments": {"name": "you"}}
@@ -43,7 +43,7 @@ def test_a_team_adds_a_tool_without_touching_the_core(project):
 def test_installed_tools_are_found_where_the_worker_prepared_nothing(project, tmp_path):
     """EXT-15: through the entry point group `sortie.tools`."""
     install(tmp_path / "site", greet="team_tools:greet", broken="broken_tools:x")
-    path = f"{tmp_path / 'site'}:{HERE}"
+    path = f"{tmp_path / 'site'}:{MODULES}"
     with project.start(SORTIE_TOOLS=None, PYTHONPATH=path) as sidecar:
         assert sidecar.names() == ["tracker_api", "sortie_status", "workspace_history", "greet"]
         assert sidecar.call("greet", {"name": "you"})["hello"] == "you"
@@ -53,7 +53,7 @@ def test_installed_tools_are_found_where_the_worker_prepared_nothing(project, tm
 
 def test_a_prepared_session_does_not_search_installed_packages(project, tmp_path):
     install(tmp_path / "site", greet="team_tools:greet")
-    with project.start(PYTHONPATH=f"{tmp_path / 'site'}:{HERE}") as sidecar:
+    with project.start(PYTHONPATH=f"{tmp_path / 'site'}:{MODULES}") as sidecar:
         assert "greet" not in sidecar.names()
 
 

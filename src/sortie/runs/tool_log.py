@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ..protocol.safefiles import open_directory, open_regular
 from ..tools.definitions import TRACKER_API
-from ..tools.generations import is_error
+from ..tools.envelope import is_error
 from ..tools.record import LONGEST_WORD, UNKNOWN, particulars
 from .toolkit import tool_names
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import sys
 from datetime import UTC, datetime
 from functools import cache
@@ -23,10 +22,9 @@ from ..errors import ConfigurationError
 from ..hosts.run_order import RunOrder
 from ..process.identity import RUN_MARK, STORE_MARK
 from ..protocol import session_files as files
-from ..tools.advertise import advertise
 from ..tools.broker_server import Broker, Handler
-from ..tools.definitions import BUILTIN, Definition, definition_of, tracker_api
-from ..tools.loading import installed, listed, load_tools
+from ..tools.definitions import BUILTIN, Definition, advertise, definition_of, tracker_api
+from ..tools.team import installed, listed, load_tools
 from ..workflow.config import Config
 from ..workspace.directory import Workspace
 
@@ -135,10 +133,12 @@ def tool_names() -> frozenset[str]:
 
 
 def server_command() -> list[str]:
-    """The absolute command of this very installation, whatever PATH the agent will have."""
-    script = Path(sys.executable).with_name("sortie")
-    found = shutil.which(str(script))
-    return [found] if found else [sys.executable, "-m", "sortie"]
+    """The absolute command of this very installation, whatever PATH the agent will have.
+
+    The server starts once for every session: `-m` and the scripts that installers write would have it load what it
+    does not need. With `-P` nothing that lies in the workspace is mistaken for a module.
+    """
+    return [sys.executable, "-P", "-c", "import sys; from sortie.__main__ import main; sys.exit(main())"]
 
 
 @cache

@@ -21,7 +21,7 @@ from anyio.abc import SocketListener, SocketStream, TaskStatus
 
 from ..errors import SortieError
 from . import envelope
-from .broker import REQUEST_LIMIT, short_path
+from .broker_client import REQUEST_LIMIT, short_path
 
 log = logging.getLogger(__name__)
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
-from .team import Tool
+    from .team import Tool
 
 OPERATIONS = ("fetch_issue", "fetch_comments", "search_issues", "transition_issue")
 
 
-class Definition(NamedTuple):
+class Definition:
     """`tier` 1 reads what lies on this machine, 2 may reach outside and change things there."""
 
-    name: str
-    description: str
-    input_schema: Mapping[str, Any]
-    response: str
-    tier: int
+    def __init__(
+        self, name: str, description: str, input_schema: Mapping[str, Any], response: str, tier: int
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.input_schema = input_schema
+        self.response = response
+        self.tier = tier
 
 
 TRANSITION = "transition_issue"
@@ -105,3 +110,32 @@ def definition_of(tool: Tool) -> Definition:
     """A team's tool, as clients and prompts see it."""
     response = 'what the tool answers, or `{"error": "message"}`.'
     return Definition(tool.name, tool.description, tool.input_schema, response, tier=2)
+
+
+_HEADING = """\
+## Available Sortie tools
+
+The MCP server `sortie-tools` offers these tools. Call them through your MCP client."""
+
+
+def advertise(definitions: Iterable[Definition], project: str) -> str:
+    """The part of a first prompt that tells the agent which tools it has; empty where there are none.
+
+    Markdown without a line end at its end.
+    """
+    sections = [_section(definition) for definition in definitions]
+    if not sections:
+        return ""
+    about = [f"Tracker project: `{project}`"] if project else []
+    return "\n\n".join([_HEADING, *about, *sections])
+
+
+def _section(definition: Definition) -> str:
+    import json
+
+    schema = json.dumps(definition.input_schema, indent=2, ensure_ascii=False)
+    return (
+        f"### {definition.name}\n\n{definition.description}\n\n"
+        f"Input schema:\n\n```json\n{schema}\n```\n\n"
+        f"Response: {definition.response}"
+    )

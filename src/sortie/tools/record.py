@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from .definitions import TRACKER_API, TRANSITION
-from .wire import say
+from .stdio import log_line
 
 # Names are the client's to choose; a counter must not grow by each of them.
 UNKNOWN = "unknown"
@@ -42,7 +42,7 @@ def _plain(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_WORD])
 
 
-class Record:
+class CallRecord:
     """`path` may be empty: then there is only the line on standard error."""
 
     def __init__(self, path: str, run_id: str) -> None:
@@ -53,7 +53,7 @@ class Record:
         """`started` is what `time.perf_counter` showed when the call began; `about` are its particulars."""
         result = "success" if ok else "error"
         milliseconds = round((time.perf_counter() - started) * 1000, 3)
-        say(f"tool={tool} result={result} ms={milliseconds}")
+        log_line(f"tool={tool} result={result} ms={milliseconds}")
         if self._path:
             entry = {
                 "at": time.time(),
@@ -73,4 +73,4 @@ class Record:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            say(f"the call is not counted: {self._path}: {error.strerror}")
+            log_line(f"the call is not counted: {self._path}: {error.strerror}")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from math import isfinite
-from typing import Any, NamedTuple
+from .json_text import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    RequestId = str | int | float
+    Message = dict[str, Any]
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -13,9 +18,6 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 BUSY = -32000
 UNSUPPORTED_VERSION = -32022
-
-RequestId = str | int | float
-Message = dict[str, Any]
 
 _SHOWN = 100
 
@@ -33,17 +35,18 @@ class RpcError(Exception):
         self.request_id = request_id
 
 
-class Request(NamedTuple):
+class Request:
     """`id` is None for a notification, which is never answered."""
 
-    id: RequestId | None
-    method: str
-    params: dict[str, Any]
+    def __init__(self, request_id: RequestId | None, method: str, params: dict[str, Any]) -> None:
+        self.id = request_id
+        self.method = method
+        self.params = params
 
 
 def parse(line: bytes) -> Any:
     try:
-        return json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+        return decode(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, "Parse error: the line is not JSON in UTF-8.") from error
 
@@ -90,9 +93,5 @@ def shown(text: str) -> str:
 def _is_id(value: object) -> bool:
     if isinstance(value, float):
         # A number such as 1e999 is read as infinity, which cannot be sent back.
-        return isfinite(value)
+        return abs(value) != float("inf")
     return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

@@ -1,18 +1,18 @@
-"""`sortie mcp-server`: the process an agent starts beside itself, from its first frame to the end of its input."""
+"""`sortie mcp-server`: the process an agent starts beside itself, from its first frame to the end of its input.
+
+The way of a call: a line (`stdio`) holds a frame (`rpc`), which asks (`mcp_session`) for a tool of this session
+(`toolbox`); that is run, and what it answers is redacted, recorded and sent (`calls`).
+"""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 
-from .calls import Calls
-from .record import Record
-from .redaction import Veil, secrets_in
-from .session import Session
+from .mcp_session import McpSession
+from .stdio import StdioChannel, log_line
 from .toolbox import Toolbox
-from .wire import Wire, say
 
 USAGE = """\
 Usage: sortie mcp-server --workflow PATH
@@ -24,7 +24,7 @@ Usage: sortie mcp-server --workflow PATH
 
 # After the end of the input: how long calls in flight may take, as long as somebody still reads.
 _LAST_ANSWERS_SECONDS = 2.0
-_GLANCE_SECONDS = 0.05
+_WATCH_SECONDS = 0.05
 
 
 def main(argv: list[str]) -> int:
@@ -35,33 +35,38 @@ def main(argv: list[str]) -> int:
     if not workflow:
         sys.stderr.write("sortie: mcp-server needs `--workflow PATH` and nothing else.\n")
         return 2
-    # An agent that is interrupted takes us along; that is no error to print a traceback for.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    serve(Wire.claim(), workflow)
+    try:
+        serve(StdioChannel.claim(), workflow)
+    except KeyboardInterrupt:
+        # An agent that is interrupted takes us along; that is no error to print a traceback for.
+        import signal
+
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
     return 0
 
 
-def serve(wire: Wire, workflow: str) -> None:
+def serve(channel: StdioChannel, workflow: str) -> None:
     """Until the client closes its end."""
     environ = dict(os.environ)
-    veil = Veil(secrets_in(environ))
     toolbox = Toolbox(workflow, environ)
-    for problem in toolbox.problems:
-        say(veil.text(problem))
-    calls = Calls()
-    record = Record(environ.get("SORTIE_TOOL_LOG", ""), environ.get("SORTIE_RUN_ID", ""))
-    session = Session(toolbox.entries, wire.send, calls, record, veil)
-    for line in wire.lines():
+    if toolbox.problems:
+        from .envelope import redacted, secrets_in
+
+        for problem in redacted(toolbox.problems, secrets_in(environ)):
+            log_line(problem)
+    session = McpSession(toolbox.tools, channel.send, environ)
+    for line in channel.lines():
         session.take(line)
-    if not _last_answers(wire, calls):
+    if not (_last_answers(channel, session) and toolbox.close(_LAST_ANSWERS_SECONDS)):
         # Threads that hang would keep the interpreter from ending.
         os._exit(0)
 
 
-def _last_answers(wire: Wire, calls: Calls) -> bool:
+def _last_answers(channel: StdioChannel, session: McpSession) -> bool:
     deadline = time.monotonic() + _LAST_ANSWERS_SECONDS
-    while not calls.wait(_GLANCE_SECONDS):
-        if wire.is_client_gone() or time.monotonic() > deadline:
+    while not session.wait(_WATCH_SECONDS):
+        if channel.is_client_gone() or time.monotonic() > deadline:
             return False
     return True
 

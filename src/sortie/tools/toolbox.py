@@ -7,35 +7,52 @@ read and the installed packages are searched, which is slow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+import os
+from _thread import allocate_lock
 
-from .cancellation import Cancellation
 from .definitions import SORTIE_STATUS, TRACKER_API, WORKSPACE_HISTORY, Definition, definition_of, tracker_api
-from .limited import GivenUp, run_limited
-from .team import Tool, ToolContext
 
-Run = Callable[[dict[str, Any], Cancellation], Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from .calls import Cancellation
+    from .local_tracker import LocalTracker
+    from .team import Tool, ToolContext
+
+    Run = Callable[[dict[str, Any], Cancellation], Any]
+
+_DATABASE = b"SQLite format 3\0"
 
 
-class Entry(NamedTuple):
-    definition: Definition
-    run: Run
+class SessionTool:
+    """`run` may block, raise and hang; it stops when the cancellation says so, as far as it can."""
+
+    def __init__(self, definition: Definition, run: Run) -> None:
+        self.definition = definition
+        self.run = run
 
 
 class Toolbox:
-    """`entries` by name; `problems` has a sentence for each tool that should be there and is not."""
+    """`tools` by name; `problems` has a sentence for each tool that should be there and is not."""
 
     def __init__(self, workflow: str, environ: Mapping[str, str]) -> None:
         self._workflow = workflow
         self._environ = environ
         self._listed = environ.get("SORTIE_TOOLS")
+        self._lock = allocate_lock()
+        self._local: LocalTracker | None = None
         self.problems: list[str] = []
-        self.entries: dict[str, Entry] = {}
-        for entry in (*self._own(), *self._teams()):
-            self.entries[entry.definition.name] = entry
+        self.tools: dict[str, SessionTool] = {}
+        for tool in (*self._own(), *self._teams()):
+            self.tools[tool.definition.name] = tool
 
-    def _own(self) -> Iterator[Entry]:
+    def close(self, seconds: float) -> bool:
+        """Whether nothing that a tool held is left open."""
+        return self._local is None or self._local.close(seconds)
+
+    def _own(self) -> Iterator[SessionTool]:
         makers = (
             (TRACKER_API, self._tracker_api),
             (SORTIE_STATUS, self._sortie_status),
@@ -44,30 +61,33 @@ class Toolbox:
         wanted = None if self._listed is None else {name.strip() for name in self._listed.split(",")}
         for definition, make in makers:
             run = make() if wanted is None or definition.name in wanted else None
-            if run is not None and definition == TRACKER_API:
-                yield Entry(tracker_api(self._transitions()), run)
+            if run is not None and definition is TRACKER_API:
+                yield SessionTool(tracker_api(self._transitions()), run)
             elif run is not None:
-                yield Entry(definition, _without_arguments(definition.name, run))
+                yield SessionTool(definition, _without_arguments(definition.name, run))
 
     def _transitions(self) -> str:
         """For the description alone: whoever performs a call looks into the workflow."""
         if self._listed is None and not self._environ.get("SORTIE_BROKER"):
-            from . import local
-
-            return local.transitions_in(self._workflow)
+            return self._local_tracker().transitions()
         return self._environ.get("SORTIE_TRANSITIONS", "project")
 
     def _tracker_api(self) -> Run | None:
-        workflow, socket = self._workflow, self._environ.get("SORTIE_BROKER")
+        socket = self._environ.get("SORTIE_BROKER")
         if socket:
             return _brokered(socket, self._environ.get("SORTIE_BROKER_TOKEN", ""))
-        if self._listed is None:
-            from . import local
+        if self._listed is None and (problem := self._local_tracker().problem()):
+            self.problems.append(f"tracker_api is left out: {problem}")
+            return None
+        return lambda arguments, cancellation: self._local_tracker().call(arguments, cancellation)
 
-            if problem := local.problem_with(workflow):
-                self.problems.append(f"tracker_api is left out: {problem}")
-                return None
-        return _local(workflow, self._environ.get("SORTIE_ISSUE_ID", ""))
+    def _local_tracker(self) -> LocalTracker:
+        with self._lock:
+            if self._local is None:
+                from .local_tracker import LocalTracker
+
+                self._local = LocalTracker(self._workflow, self._environ.get("SORTIE_ISSUE_ID", ""))
+            return self._local
 
     def _sortie_status(self) -> Run | None:
         workspace = self._environ.get("SORTIE_WORKSPACE")
@@ -87,23 +107,44 @@ class Toolbox:
         path, issue_id = self._environ.get("SORTIE_DB_PATH"), self._environ.get("SORTIE_ISSUE_ID")
         if not path or not issue_id:
             return None
-        from .workspace_history import problem_with, run_history
-
-        if problem := problem_with(path):
+        if problem := _problem_with_database(path):
             self.problems.append(f"workspace_history is left out: {path} cannot be read: {problem}")
             return None
-        return lambda _arguments, _cancellation: run_history(path, issue_id)
 
-    def _teams(self) -> Iterator[Entry]:
+        def run(_arguments: dict[str, Any], _cancellation: Cancellation) -> Any:
+            from .workspace_history import run_history
+
+            return run_history(path, issue_id)
+
+        return run
+
+    def _teams(self) -> Iterator[SessionTool]:
         prepared = self._environ.get("SORTIE_TOOL_PLUGINS")
         if prepared == "" or (prepared is None and self._listed is not None):
             return  # a worker has looked already, and there are none
-        from .loading import from_list, installed, load_tools
+        from .team import from_list, installed, load_tools
 
         tools, problems = load_tools(from_list(prepared) if prepared else installed())
         self.problems += problems
         for tool in tools:
-            yield Entry(definition_of(tool), _teamwork(tool, self._environ))
+            yield SessionTool(definition_of(tool), _of_team(tool, self._environ))
+
+
+def _problem_with_database(path: str) -> str:
+    """Why it cannot be read, or an empty string; SQLite is loaded for what does not begin as a database does."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            beginning = os.read(file, len(_DATABASE))
+        finally:
+            os.close(file)
+    except OSError:
+        beginning = b""
+    if beginning == _DATABASE:
+        return ""
+    from .workspace_history import problem_with
+
+    return problem_with(path)
 
 
 def _without_arguments(name: str, run: Run) -> Run:
@@ -115,37 +156,27 @@ def _without_arguments(name: str, run: Run) -> Run:
 
 def _brokered(socket: str, token: str) -> Run:
     def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
-        from . import broker
+        from . import broker_client
 
-        return broker.call(socket, token, TRACKER_API.name, arguments, cancellation)
-
-    return run
-
-
-def _local(workflow: str, issue_id: str) -> Run:
-    def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
-        from . import local
-
-        return local.call(workflow, issue_id, arguments, cancellation)
+        return broker_client.call(socket, token, TRACKER_API.name, arguments, cancellation)
 
     return run
 
 
-def _teamwork(tool: Tool, environ: Mapping[str, str]) -> Run:
+def _of_team(tool: Tool, environ: Mapping[str, str]) -> Run:
     def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
+        from .calls import run_limited
+
         context = _context(environ)
-        try:
-            return run_limited(lambda: tool.run(arguments, context), tool.timeout, cancellation)
-        except GivenUp:
-            return {"error": f"{tool.name} did not answer within {tool.timeout:g} s"}
-        except (Exception, SystemExit) as error:
-            return {"error": f"{tool.name} failed: {type(error).__name__}: {error}"}
+        return run_limited(lambda: tool.run(arguments, context), tool.timeout, cancellation)
 
     return run
 
 
 def _context(environ: Mapping[str, str]) -> ToolContext:
     from pathlib import Path
+
+    from .team import ToolContext
 
     attempt = environ.get("SORTIE_ATTEMPT", "")
     return ToolContext(

@@ -15,7 +15,6 @@ from ..errors import TrackerError
 from ..trackers.tracker import Tracker, TrackerSettings
 from . import envelope
 from .definitions import OPERATIONS, TRANSITION
-from .redaction import Veil
 
 DEADLINE = 30.0
 
@@ -57,8 +56,8 @@ async def handle(
 ) -> dict[str, Any]:
     """One call of the tool, from its arguments to its answer; never raises but for a cancellation."""
     answer = await _answer(arguments, tracker, settings, reach, deadline)
-    veiled: dict[str, Any] = Veil([settings.api_key]).value(answer)
-    return veiled
+    redacted: dict[str, Any] = envelope.redacted(answer, [settings.api_key])
+    return redacted
 
 
 async def _answer(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from . import envelope
-from .cancellation import Cancellation
+from .calls import Cancellation
 
 REQUEST_LIMIT = 1024 * 1024
 ANSWER_LIMIT = 64 * 1024 * 1024

@@ -6,27 +6,29 @@ as empty, and what is written to 1 lands on standard error.
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import threading
-from collections.abc import Iterator
+from _thread import allocate_lock
+
+from .json_text import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LINE_LIMIT = 10 * 1024 * 1024
 
 _CHUNK = 65536
-_GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
-class Wire:
+class StdioChannel:
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
         self._sink = sink
-        self._sending = threading.Lock()
+        self._sending = allocate_lock()
 
     @classmethod
-    def claim(cls) -> Wire:
-        wire = cls(os.dup(0), os.dup(1))
+    def claim(cls) -> StdioChannel:
+        channel = cls(os.dup(0), os.dup(1))
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         try:
@@ -35,9 +37,9 @@ class Wire:
             os.dup2(nothing, 2)
             os.dup2(nothing, 1)
         os.close(nothing)
-        os.set_blocking(wire._source, True)
-        os.set_blocking(wire._sink, True)
-        return wire
+        os.set_blocking(channel._source, True)
+        os.set_blocking(channel._sink, True)
+        return channel
 
     def lines(self) -> Iterator[bytes | None]:
         """Each line until the client closes its end; None for one that is too long, which costs no memory."""
@@ -59,7 +61,7 @@ class Wire:
 
     def send(self, message: object) -> None:
         """ASCII only, so that no character of a text can end a line for any client."""
-        data = memoryview(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
+        data = memoryview(encode(message).encode("ascii") + b"\n")
         with self._sending:
             while data:
                 try:
@@ -70,9 +72,11 @@ class Wire:
 
     def is_client_gone(self) -> bool:
         """Whether nobody can read an answer any more."""
+        import select
+
         watch = select.poll()
         watch.register(self._sink, 0)
-        return any(event & _GONE for _, event in watch.poll(0))
+        return any(event & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, event in watch.poll(0))
 
     def _read(self) -> bytes:
         try:
@@ -81,18 +85,18 @@ class Wire:
             return b""
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     """One line on standard error, or nothing where nobody empties it: a log line must never hold up an answer.
 
     It says whose it is: to an agent that is a script this is its own standard error too.
     """
-    line = (
-        f"sortie-tools: {' '.join(text.split())}".encode("utf-8", "backslashreplace")[: select.PIPE_BUF - 1] + b"\n"
-    )
+    import select
+
+    line = f"sortie-tools: {' '.join(text.split())}".encode("utf-8", "backslashreplace")
     watch = select.poll()
     watch.register(2, select.POLLOUT)
     if any(event & select.POLLOUT for _, event in watch.poll(0)):
         try:
-            os.write(2, line)
+            os.write(2, line[: select.PIPE_BUF - 1] + b"\n")
         except OSError:  # closed in this moment; there is nowhere to report that to
             return

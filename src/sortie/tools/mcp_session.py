@@ -1,35 +1,41 @@
-"""One client on the wire: every frame it sends gets the answer it is owed, whatever is in it."""
+"""One client's MCP session: every frame it sends gets the answer it is owed, whatever is in it."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from _thread import allocate_lock
 
-from . import generations, rpc
-from .calls import Calls
-from .cancellation import Cancellation
-from .generations import HANDSHAKE, WITH_BATCHES
-from .record import UNKNOWN, Record, particulars
-from .redaction import Veil
-from .rpc import Message, Request, RpcError
-from .toolbox import Entry
+from . import mcp_versions, rpc
+from .mcp_versions import WITH_BATCHES
+from .rpc import Request, RpcError
 
-# Takes the answer to one frame, exactly once; None where there is none to give.
-Reply = Callable[[Message | None], None]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .calls import ToolCalls
+    from .rpc import Message
+    from .toolbox import SessionTool
+
+    # Takes the answer to one frame, exactly once; None where there is none to give.
+    Reply = Callable[[Message | None], None]
 
 
-class Session:
+class McpSession:
+    """`environ` says where calls are recorded, and what no answer may contain."""
+
     def __init__(
-        self, entries: Mapping[str, Entry], send: Callable[[object], None], calls: Calls, record: Record, veil: Veil
+        self, tools: Mapping[str, SessionTool], send: Callable[[object], None], environ: Mapping[str, str]
     ) -> None:
-        self._entries = entries
+        self._tools = tools
         self._send = send
-        self._calls = calls
-        self._record = record
-        self._veil = veil
-        self._agreed = HANDSHAKE[-1]
+        self._environ = environ
+        self._calls: ToolCalls | None = None
+        self._agreed = mcp_versions.HANDSHAKE[-1]
+
+    def wait(self, seconds: float) -> bool:
+        """Whether every call is answered, after waiting for it as long as that."""
+        return self._calls is None or self._calls.wait(seconds)
 
     def take(self, line: bytes | None) -> None:
         """Deal with one line; None is one that was too long to read."""
@@ -83,59 +89,44 @@ class Session:
     def _notice(self, notification: Request | None) -> None:
         if notification is not None and notification.method == "notifications/cancelled":
             cancelled = notification.params.get("requestId")
-            if isinstance(cancelled, str | int | float):
+            if self._calls is not None and isinstance(cancelled, str | int | float):
                 self._calls.cancel(cancelled)
 
     def _result(self, request: Request) -> Message:
         if request.method == "initialize":
-            self._agreed = generations.agree_on(request.params)
-            return generations.welcome(self._agreed)
-        version = generations.version_of(request, self._agreed)
+            self._agreed = mcp_versions.agree_on(request.params)
+            return mcp_versions.welcome(self._agreed)
+        version = mcp_versions.version_of(request, self._agreed)
         match request.method:
             case "server/discover":
-                result = generations.discovery()
+                result = mcp_versions.discovery()
             case "ping":
                 result = {}
             case "tools/list":
                 if request.params.get("cursor") is not None:
                     raise RpcError(rpc.INVALID_PARAMS, "Invalid params: there is one page only, without a cursor.")
-                result = generations.tool_list((entry.definition for entry in self._entries.values()), version)
+                result = mcp_versions.tool_list((tool.definition for tool in self._tools.values()), version)
             case method:
                 raise RpcError(rpc.METHOD_NOT_FOUND, f"Method not found: {rpc.shown(method)}")
-        return generations.finished(result, version)
+        return mcp_versions.finished(result, version)
 
     def _start_call(self, request: Request, reply: Reply) -> None:
-        version = generations.version_of(request, self._agreed)
+        version = mcp_versions.version_of(request, self._agreed)
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str):
             raise RpcError(rpc.INVALID_PARAMS, "Invalid params: name must be a string.")
         if arguments is not None and not isinstance(arguments, dict):
             raise RpcError(rpc.INVALID_PARAMS, "Invalid params: arguments must be an object.")
-        entry = self._entries.get(name)
-        if entry is None:
-            self._record.add(UNKNOWN, ok=False, started=time.perf_counter())
+        if self._calls is None:
+            from .calls import ToolCalls
+
+            self._calls = ToolCalls(self._environ)
+        tool = self._tools.get(name)
+        if tool is None:
+            self._calls.count_unknown()
             raise RpcError(rpc.INVALID_PARAMS, f"Unknown tool: {rpc.shown(name)}")
         assert request.id is not None
-        request_id = request.id
-
-        def work(cancellation: Cancellation) -> None:
-            result = self._call(entry, arguments or {}, version, cancellation)
-            reply(None if cancellation.requested else rpc.success(request_id, result))
-
-        self._calls.start(request_id, work)
-
-    def _call(self, entry: Entry, arguments: dict[str, Any], version: str, cancellation: Cancellation) -> Message:
-        started = time.perf_counter()
-        name = entry.definition.name
-        try:
-            answer = {"error": "cancelled"} if cancellation.requested else entry.run(arguments, cancellation)
-            result = generations.tool_result(self._veil.value(answer), version)
-        except Exception as error:
-            answer = {"error": f"{name} failed: {type(error).__name__}: {error}"}
-            result = generations.tool_result(self._veil.value(answer), version)
-        about = self._veil.value(particulars(name, arguments, answer))
-        self._record.add(name, ok="isError" not in result, started=started, about=about)
-        return generations.finished(result, version)
+        self._calls.start(request.id, tool, arguments or {}, version, reply)
 
 
 class _Batch:
@@ -145,7 +136,7 @@ class _Batch:
         self._missing = size
         self._send = send
         self._answers: list[Message] = []
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
 
     def reply(self, answer: Message | None) -> None:
         with self._lock:

@@ -1,17 +1,20 @@
-"""The generations of the protocol: which version a request speaks, and what a result looks like in it.
+"""The versions of the protocol: which version a request speaks, and what a result looks like in it.
 
 Up to 2025-11-25 a handshake settles the version for the connection; since 2026-07-28 each request names its own.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from typing import Any
-
 from .. import __version__
-from .definitions import Definition
-from .rpc import INVALID_PARAMS, UNSUPPORTED_VERSION, Message, Request, RpcError, shown
+from .rpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from .definitions import Definition
+    from .rpc import Message, Request
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = ("2026-07-28",)
@@ -84,6 +87,10 @@ def tool_result(answer: Any, version: str) -> Message:
 
     Raises ValueError or TypeError for what JSON cannot hold.
     """
+    import json
+
+    from .envelope import is_error
+
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, allow_nan=False)
     # Half characters are no text for most clients, which would drop the whole answer.
     text = text.encode("utf-8", "replace").decode("utf-8")
@@ -93,11 +100,6 @@ def tool_result(answer: Any, version: str) -> Message:
     if is_error(answer):
         result["isError"] = True
     return result
-
-
-def is_error(answer: Any) -> bool:
-    """Whether an answer is one of the two documented forms of an error."""
-    return isinstance(answer, dict) and (answer.get("success") is False or set(answer) == {"error"})
 
 
 def _listed(definition: Definition, version: str) -> Message:

@@ -1,0 +1,220 @@
+"""`tracker_api` without an orchestrator at hand: the tracker is built here, from the workflow file.
+
+Tracker and event loop are kept from call to call. A workflow file that changed is read again before the next call;
+while it cannot be used, the last one that could is. Importing this loads all that a tracker needs: the server does
+so when the tool is first called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ..errors import ConfigurationError, SortieError
+from ..plugins import agent_kinds, load_tracker, tracker_kinds
+from ..trackers.tracker import Tracker, TrackerSettings
+from ..workflow.config import Config
+from ..workflow.loader import load
+from . import envelope
+from .calls import Cancellation
+from .stdio import log_line
+from .tracker_api import DEADLINE, Reach, handle
+
+_CLOSING_SECONDS = 5.0
+
+# Longer than the limit of a call: only a tracker that blocks the loop takes so much.
+BLOCKED_SECONDS = DEADLINE + 5.0
+
+
+class LocalTracker:
+    """`issue_id` is that of the session. Calls come from any thread, several at once."""
+
+    def __init__(self, workflow: str, issue_id: str = "") -> None:
+        self._workflow = workflow
+        self._issue_id = issue_id
+        self._lock = threading.Lock()
+        self._config: Config | None = None
+        self._identity: tuple[int, ...] = ()
+        self._loop: _TrackerLoop | None = None
+
+    def problem(self) -> str:
+        """Why no tracker can be built from the file, or an empty string; nothing is contacted."""
+        try:
+            self._current_config()
+        except SortieError as error:
+            return str(error)
+        return ""
+
+    def transitions(self) -> str:
+        """What the workflow, in which no problem was found, lets agents move."""
+        return self._current_config().tools.transitions
+
+    def call(self, arguments: object, cancellation: Cancellation, limit: float = BLOCKED_SECONDS) -> dict[str, Any]:
+        """One call of the tool, in a thread that may block."""
+        try:
+            config = self._current_config()
+            answer = self._answer(config, arguments, cancellation, limit)
+        except SortieError as error:
+            return envelope.failure(envelope.INTERNAL_ERROR, f"The workflow cannot be used: {error}")
+        except Exception as error:
+            return envelope.unexpected(error)
+        redacted: dict[str, Any] = envelope.redacted(answer, config.secrets)
+        return redacted
+
+    def close(self, seconds: float) -> bool:
+        """Give back what the tracker holds; whether that was done in time."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        return loop is None or loop.close(seconds)
+
+    def _current_config(self) -> Config:
+        with self._lock:
+            identity = _identity_of(self._workflow)
+            if self._config is None or identity != self._identity:
+                try:
+                    self._config = _load(self._workflow)
+                except SortieError:
+                    if self._config is None:
+                        raise
+                self._identity = identity
+            return self._config
+
+    def _answer(
+        self, config: Config, arguments: object, cancellation: Cancellation, limit: float
+    ) -> dict[str, Any]:
+        with self._lock:
+            loop = self._loop = self._loop or _TrackerLoop()
+        reach = Reach(config.tools.transitions, self._issue_id)
+        try:
+            answer: dict[str, Any] = loop.run(loop.answer(config, reach, arguments, cancellation), limit)
+        except TimeoutError:
+            with self._lock:
+                if self._loop is loop:
+                    self._loop = None  # whoever comes next shall not wait behind what blocks this one
+            problem = f"The tracker did not answer within {limit:g} s."
+            return envelope.failure(envelope.TRANSPORT_ERROR, problem)
+        return answer
+
+
+class _TrackerLoop:
+    """An event loop in a thread of its own, and the tracker that lives in it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._open: _OpenTracker | None = None
+        threading.Thread(target=self._run_forever, daemon=True).start()
+
+    def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
+
+    def close(self, seconds: float) -> bool:
+        try:
+            self.run(self._close(), seconds)
+        except TimeoutError:
+            return False
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        return True
+
+    async def answer(
+        self, config: Config, reach: Reach, arguments: object, cancellation: Cancellation
+    ) -> dict[str, Any]:
+        used = self._open
+        before = None
+        if used is None or used.config is not config:
+            before, used = used, _OpenTracker(config)
+            self._open = used
+        used.calls += 1
+        answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
+        try:
+            if before is not None:
+                await before.close_if_unused()
+            with anyio.CancelScope() as scope, cancellation.stopping(lambda: self._soon(scope.cancel)):
+                answer = await handle(arguments, used.tracker, used.settings, reach)
+        finally:
+            used.calls -= 1
+            if used is not self._open:
+                await used.close_if_unused()
+        return answer
+
+    async def _close(self) -> None:
+        used, self._open = self._open, None
+        if used is not None:
+            await used.close_if_unused()
+
+    def _soon(self, action: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(action)
+
+    def _run_forever(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+
+class _OpenTracker:
+    """The tracker of one reading of the workflow, and how many calls use it."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.settings = tracker_settings(config)
+        self.tracker: Tracker = load_tracker(self.settings.kind).from_settings(self.settings)
+        self.calls = 0
+
+    async def close_if_unused(self) -> None:
+        if self.calls:
+            return  # the last of them closes it
+        try:
+            with anyio.move_on_after(_CLOSING_SECONDS):
+                await self.tracker.aclose()
+        except Exception as error:  # what a tracker does at its end changes no answer
+            log_line(f"the tracker was not closed: {type(error).__name__}")
+
+
+def _identity_of(workflow: str) -> tuple[int, ...]:
+    """What a stat shows of the file; empty where there is none."""
+    try:
+        status = os.stat(workflow)  # noqa: PTH116 - each call asks for it
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _load(workflow: str) -> Config:
+    kinds = {"tracker": tracker_kinds(), "agent": agent_kinds()}
+    try:
+        path = Path(workflow).absolute()
+    except OSError as error:
+        fix = "Start it in a directory that exists, or with the absolute path of the workflow."
+        raise ConfigurationError(f"The working directory is gone, so {workflow} leads nowhere.", fix=fix) from error
+    return load(path, environ=os.environ, kinds=kinds, inspect=_findings, trial=False).config
+
+
+def _findings(config: Config) -> list[tuple[str, str]]:
+    try:
+        return load_tracker(config.tracker.kind).check(tracker_settings(config))
+    except ConfigurationError as error:
+        return [("tracker.kind", str(error))]
+
+
+def tracker_settings(config: Config) -> TrackerSettings:
+    """What the workflow says about its tracker, in the tracker's own words."""
+    tracker = config.tracker
+    return TrackerSettings(
+        kind=tracker.kind,
+        active_states=tracker.active_states,
+        terminal_states=tracker.terminal_states,
+        handoff_state=tracker.handoff_state,
+        in_progress_state=tracker.in_progress_state,
+        endpoint=tracker.endpoint,
+        api_key=tracker.api_key,
+        project=tracker.project,
+        query_filter=tracker.query_filter,
+        options=config.options.get(tracker.kind, {}),
+        base=config.base,
+    )
