@@ -1,7 +1,7 @@
-"""What an agent's session tells its run, passed on to the engine; kept is only what the outcome needs.
+"""What an agent's session tells its run, passed on as messages; kept is only what the outcome needs.
 
-That is the name of the conversation, the sum of what was used, and the last lines said. An agent cannot fill the
-store: what it reports there is counted, and goes to the log of the run alone when it is too much.
+That is the name of the conversation and the last lines said. An agent cannot fill the store: what it reports there
+is counted, and goes to the log of the run alone when it is too much.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from ..agents.agent import (
     AgentEvent,
@@ -25,10 +25,10 @@ from ..agents.agent import (
     Used,
     is_session_id,
 )
-from ..core.events import ProcessStarted, SessionStarted
-from ..core.model import Usage
-from ..hosts.run_order import RunLink, RunOrder
-from ..process.identity import ProcessIdentity
+from ..process.identity import Identity
+from .channel import Channel
+from .messages import AtWork, ConversationNamed, Heard, Line, ProcessSpawned, Remark
+from .usage_meter import UsageMeter
 
 REASON_LINES = 5
 
@@ -37,111 +37,86 @@ _NOTES = 50
 _SESSIONS = 20
 _DETAIL = 1_000
 
-# What one run can use at most. Numbers beyond it are mistakes or lies, and would not fit into the store.
-_MOST_TOKENS = 10**12
-_MOST_DOLLARS = 10.0**6
 
-Amount = TypeVar("Amount", int, float)
+class RunReporter:
+    """The `Reporter` of one run; `on_usage` is called whenever the sum in `meter` has changed."""
 
-
-class Listening:
-    """The `Reporter` of one run; `on_usage` is called whenever the sum has changed."""
-
-    def __init__(self, order: RunOrder, link: RunLink, on_usage: Callable[[], None]) -> None:
-        self._order = order
-        self._link = link
+    def __init__(self, channel: Channel, session_id: str, meter: UsageMeter, on_usage: Callable[[], None]) -> None:
+        self._channel = channel
+        self._meter = meter
         self._on_usage = on_usage
-        self.session_id = order.session_id
-        self.usage = Usage()
+        self.session_id = session_id
         self._notes = self._sessions = 0
+        self._works = False
         self.last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
-    async def process_started(self, identity: ProcessIdentity) -> None:
-        await self._link.record(
-            ProcessStarted(
-                at=self._link.now(),
-                issue_id=self._order.issue.id,
-                run_id=self._order.run_id,
-                pid=identity.pid,
-                start_ticks=identity.start_ticks,
-                boot_id=identity.boot_id,
-            )
+    async def process_started(self, identity: Identity) -> None:
+        await self._channel.ask(
+            ProcessSpawned(pid=identity.pid, start_ticks=identity.start_ticks, boot_id=identity.boot_id)
         )
 
     def report(self, event: AgentEvent) -> None:
         match event:
             case Heartbeat():
-                self._link.alive()
+                self._channel.tell(Heard())
             case Said(text):
                 if text.strip():
                     self.last_lines.append(text)
-                self._link.sign("agent", text)
+                self._line("agent", text)
             case StderrLine(text):
-                self._link.sign("stderr", text)
+                self._line("stderr", text)
             case ToolStarted(name, detail):
-                self._link.at_work()
-                self._link.sign("uses", f"{name} {detail}".rstrip())
+                self._at_work()
+                self._line("uses", f"{name} {detail}".rstrip())
             case ToolFinished(name, failed, detail):
-                self._link.sign("uses", f"{name} {'failed' if failed else 'done'}: {detail}".rstrip(": "))
+                self._line("uses", f"{name} {'failed' if failed else 'done'}: {detail}".rstrip(": "))
             case Used(told, cost_follows):
-                usage = self._believable(told)
-                self.usage = self.usage.plus(usage)
-                self._link.used(usage, cost_follows=cost_follows)
+                self._meter.add(told, cost_follows=cost_follows)
+                self._channel.tell(Heard())
+                if told.total > 0:
+                    self._at_work()
                 self._on_usage()
             case LimitReported(detail, until):
-                self._note("the provider speaks of its limit", _with_time(detail, until))
+                self._remark("the provider speaks of its limit", _with_time(detail, until))
             case ErrorReported(detail):
-                self._note("the agent reports an error", detail)
-            case TurnFinished(reason):
-                self._link.sign("turn", reason)
+                self._remark("the agent reports an error", detail)
+            case TurnEnded(reason):
+                self._line("turn", reason)
             case SessionOpened(session_id) if is_session_id(session_id):
                 self._open_session(session_id)
             case SessionOpened(session_id):
-                self._note("the agent names its conversation as no agent does", ascii(session_id[:100]))
+                self._remark("the agent names its conversation as no agent does", ascii(session_id[:100]))
             case _:
                 assert_never(event)
-
-    def _believable(self, told: Usage) -> Usage:
-        so_far = self.usage
-        return Usage(
-            _within(told.input, _MOST_TOKENS - so_far.input),
-            _within(told.output, _MOST_TOKENS - so_far.output),
-            _within(told.cache_read, _MOST_TOKENS - so_far.cache_read),
-            _within(told.cost_usd, _MOST_DOLLARS - so_far.cost_usd),
-        )
-
-    def _note(self, message: str, detail: str) -> None:
-        self._notes += 1
-        detail = detail[:_DETAIL]
-        if self._notes > _NOTES:
-            self._link.sign("note", f"{message}: {detail}")
-            return
-        self._link.note("warning", message, detail)
-        if self._notes == _NOTES:
-            self._link.note("warning", "further errors of this run are only in its log")
 
     def forget_session(self) -> None:
         """The agent will not go on with it: the next run begins a fresh one."""
         self._open_session("")
+
+    def _line(self, source: str, text: str) -> None:
+        self._channel.tell(Line(source=source, text=text))
+
+    def _at_work(self) -> None:
+        if not self._works:
+            self._works = True
+            self._channel.tell(AtWork())
+
+    def _remark(self, message: str, detail: str) -> None:
+        self._notes += 1
+        detail = detail[:_DETAIL]
+        if self._notes > _NOTES:
+            self._line("note", f"{message}: {detail}")
+            return
+        self._channel.tell(Remark(level="warning", message=message, detail=detail))
+        if self._notes == _NOTES:
+            self._channel.tell(Remark(level="warning", message="further errors of this run are only in its log"))
 
     def _open_session(self, session_id: str) -> None:
         self._sessions += 1
         if self._sessions > _SESSIONS:
             return
         self.session_id = session_id
-        self._link.post(
-            SessionStarted(
-                at=self._link.now(),
-                issue_id=self._order.issue.id,
-                run_id=self._order.run_id,
-                session_id=session_id,
-            )
-        )
-
-
-def _within(amount: Amount, room: Amount) -> Amount:
-    """At least nothing, also for what is not a number, and at most what there is room for."""
-    return min(amount, room) if amount > 0 else type(room)(0)
+        self._channel.tell(ConversationNamed(session_id=session_id))
 
 
 def _with_time(detail: str, until: float | None) -> str:

@@ -1,6 +1,7 @@
 """What the tool servers of one run recorded: read from where we stopped, believed only as far as it makes sense.
 
-The servers run beside the agent and as its user, so the file may hold anything.
+The servers run beside the agent and as its user, so the file may hold anything. Who runs the agent picks the lines
+that are records of calls, so many and no more; who counts them reads these again: they come from afar.
 """
 
 from __future__ import annotations
@@ -34,6 +35,27 @@ class ToolCall(Struct, frozen=True):
     error: str = ""
 
     @classmethod
+    def recorded(cls, line: bytes, *, brokered: bool = False) -> ToolCall | None:
+        """The call that a line tells of; None where it tells of none, or of one that is not believed.
+
+        `brokered`: calls of `tracker_api` are made by the orchestrator, which believes itself alone.
+        """
+        try:
+            call = msgspec.json.decode(line, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        words = (call.operation, call.target, call.state, call.error)
+        sound = (
+            0 <= call.ms < 1e9
+            and call.tool.isprintable()
+            and 0 < len(call.tool) <= LONGEST_NAME
+            # Only this tool acts on issues.
+            and (call.tool == TRACKER_API.name or not any(words))
+            and all(len(word) <= LONGEST_WORD and word.isprintable() for word in words)
+        )
+        return call if sound and not (brokered and call.tool == TRACKER_API.name) else None
+
+    @classmethod
     def made(cls, tool: str, arguments: object, answer: object, ms: float) -> ToolCall:
         """One that this process has made itself."""
         facts = {"tool": tool, "result": "error" if is_error(answer) else "success", "ms": ms}
@@ -46,7 +68,7 @@ class ToolCall(Struct, frozen=True):
 
 
 class ToolLog:
-    """`brokered`: calls of `tracker_api` are made by the orchestrator, which believes itself and not this file."""
+    """The file of one run. `brokered` as in `ToolCall.recorded`."""
 
     def __init__(self, path: Path, *, brokered: bool = False) -> None:
         self.path = path
@@ -61,19 +83,23 @@ class ToolLog:
         except OSError:
             pass  # the log of the run, which stands in the same folder, reports it
 
-    def news(self) -> list[ToolCall]:
-        """The calls recorded since the last time; what is no record of a call is passed over."""
-        calls: list[ToolCall] = []
+    def lines(self) -> list[bytes]:
+        """The records of calls since the last time; what is no record of a call is passed over."""
+        found: list[bytes] = []
         try:
             with open_directory(self.path.parent) as folder, open_regular(folder, self.path.name) as file:
-                while self._counted + len(calls) < CALLS_OF_ONE_RUN and (portion := self._portion(file)):
+                while self._counted + len(found) < CALLS_OF_ONE_RUN and (portion := self._portion(file)):
                     lines = portion[: portion.rfind(b"\n") + 1].splitlines()
-                    calls += [call for line in lines if (call := _call(line)) and self._believes(call)]
+                    found += [line for line in lines if ToolCall.recorded(line, brokered=self._brokered)]
         except OSError:
             pass  # no call was made yet, or the file is none of ours
-        calls = calls[: CALLS_OF_ONE_RUN - self._counted]
-        self._counted += len(calls)
-        return calls
+        found = found[: CALLS_OF_ONE_RUN - self._counted]
+        self._counted += len(found)
+        return found
+
+    def news(self) -> list[ToolCall]:
+        """The calls recorded since the last time."""
+        return [call for line in self.lines() if (call := ToolCall.recorded(line, brokered=self._brokered))]
 
     def _portion(self, file: int) -> bytes:
         """What comes next; nothing at the end, and nothing beyond what is read of one run."""
@@ -86,28 +112,8 @@ class ToolLog:
         self._offset += len(portion)
         return portion
 
-    def _believes(self, call: ToolCall) -> bool:
-        return not (self._brokered and call.tool == TRACKER_API.name)
-
     def remove(self) -> None:
         try:
             self.path.unlink(missing_ok=True)
         except OSError:
             pass  # an agent put something else in its place; that must not cost the run its ending
-
-
-def _call(line: bytes) -> ToolCall | None:
-    try:
-        call = msgspec.json.decode(line, type=ToolCall)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    words = (call.operation, call.target, call.state, call.error)
-    sound = (
-        0 <= call.ms < 1e9
-        and call.tool.isprintable()
-        and 0 < len(call.tool) <= LONGEST_NAME
-        # Only this tool acts on issues.
-        and (call.tool == TRACKER_API.name or not any(words))
-        and all(len(word) <= LONGEST_WORD and word.isprintable() for word in words)
-    )
-    return call if sound else None

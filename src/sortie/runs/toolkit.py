@@ -15,68 +15,51 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from ..core.model import Usage
 from ..errors import ConfigurationError
-from ..hosts.run_order import RunOrder
-from ..process.identity import RUN_MARK, STORE_MARK
+from ..process.identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK
 from ..protocol import session_files as files
 from ..tools.broker_server import Broker, Handler
 from ..tools.definitions import BUILTIN, Definition, advertise, definition_of, tracker_api
 from ..tools.team import installed, listed, load_tools
 from ..workflow.config import Config
 from ..workspace.directory import Workspace
-
-# The overrides by which the server gets what `$VARIABLES` in the workflow stood for here; one that is not set there
-# would make the workflow unusable for it.
-_RESOLVED = ("kind", "endpoint", "api_key", "project", "query_filter", "handoff_state", "in_progress_state")
+from .spec import RunSpec, ToolsSpec
 
 
 class Toolkit:
-    """The files of one run, and the broker where the workflow asks for one."""
+    """The files of one run, and the broker where its tools hold no credentials."""
 
-    def __init__(self, order: RunOrder, workspace: Workspace) -> None:
-        self._order = order
-        self._config = order.workflow.config
+    def __init__(self, spec: RunSpec, tools: ToolsSpec, workspace: Workspace, tool_log: Path) -> None:
+        self._spec = spec
+        self._tools = tools
         self._workspace = workspace
-        self._started = datetime.now(UTC)
-        self._offered = False
+        self._tool_log = tool_log
+        self._started = datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
-    async def start_broker(self, background: TaskGroup, handler: Handler) -> tuple[Path, str] | None:
-        """Socket and one-run token by which tools work without credentials; None where they have their own."""
-        if self._config.tools.credentials != "broker":
-            return None
-        token = secrets.token_hex(32)
-        await background.start(Broker(token, handler).serve, self._order.broker_socket)
-        return self._order.broker_socket, token
+    def offer(self, broker: dict[str, str]) -> Path:
+        """Write the configuration; its path is what the agent is told. Raises OSError where that is impossible.
 
-    def offer(self, broker: tuple[Path, str] | None) -> Path:
-        """Write the configuration; its path is what the agent is told. Raises OSError where that is impossible."""
-        entry = files.server_entry(server_command(), self._config.path, self._server_environment(broker))
-        config = files.merged_config(entry, operator_config(self._config))
+        `broker` are the variables that lead to it; empty where the tools have credentials of their own.
+        """
+        environment = {**({} if broker else self._tools.environment), **self._server_environment(), **broker}
+        entry = files.server_entry(list(server_command()), Path(self._tools.workflow), environment)
+        config = files.merged_config(entry, self._tools.servers)
         with files.session_directory(self._workspace.fd) as directory:
             files.write_gitignore(directory)
             files.write_mcp_config(directory, config)
-        self._offered = True
         return self._workspace.path / files.DIRECTORY / files.MCP_CONFIG
-
-    def advertisement(self) -> str:
-        """The section of the first prompt about the tools; empty where none could be offered."""
-        if not self._offered:
-            return ""
-        ours = {**BUILTIN, "tracker_api": tracker_api(self._config.tools.transitions)}
-        return advertise([*ours.values(), *_team_definitions()], self._config.tracker.project)
 
     def write_state(self, turn: int, usage: Usage) -> None:
         """What `sortie_status` answers; raises OSError where the workspace cannot be written."""
-        if not self._offered:
-            return
         state = {
             "turn_number": turn,
-            "max_turns": self._config.agent.max_turns,
-            "attempt": self._order.attempt - 1 or None,
-            "started_at": self._started.isoformat().replace("+00:00", "Z"),
+            "max_turns": self._spec.limits.max_turns,
+            "attempt": self._spec.attempt - 1 or None,
+            "started_at": self._started,
             "input_tokens": usage.input,
             "output_tokens": usage.output,
             "total_tokens": usage.total,
@@ -85,33 +68,47 @@ class Toolkit:
         with files.session_directory(self._workspace.fd) as directory:
             files.write_state(directory, state)
 
-    def _server_environment(self, broker: tuple[Path, str] | None) -> dict[str, str]:
-        issue, order = self._order.issue, self._order
-        environment = {
+    def _server_environment(self) -> dict[str, str]:
+        spec = self._spec
+        return {
             **module_path(),
-            STORE_MARK: order.store_id,
-            RUN_MARK: order.run_id,
-            "SORTIE_ISSUE_ID": issue.id,
-            "SORTIE_ISSUE_IDENTIFIER": issue.identifier,
-            "SORTIE_WORKSPACE": str(self._workspace.path),
-            "SORTIE_DB_PATH": str(self._config.db_path),
-            "SORTIE_ATTEMPT": str(order.attempt),
-            "SORTIE_SESSION_ID": order.session_id,
-            "SORTIE_TOOL_LOG": str(order.tool_log),
+            STORE_MARK: spec.store_id,
+            RUN_MARK: spec.run_id,
+            "SORTIE_ISSUE_ID": spec.issue.id,
+            "SORTIE_ISSUE_IDENTIFIER": spec.issue.identifier,
+            WORKSPACE_MARK: str(self._workspace.path),
+            "SORTIE_DB_PATH": self._tools.database,
+            "SORTIE_ATTEMPT": str(spec.attempt),
+            "SORTIE_SESSION_ID": spec.resume.session_id,
+            "SORTIE_TOOL_LOG": str(self._tool_log),
             # All of ours: the workflow was checked, the workspace exists, and so does the store.
             "SORTIE_TOOLS": ",".join(BUILTIN),
             "SORTIE_TOOL_PLUGINS": listed(_team_tools()),
-            "SORTIE_TRANSITIONS": self._config.tools.transitions,
+            "SORTIE_TRANSITIONS": self._tools.transitions,
         }
-        if broker:
-            path, token = broker
-            return {**environment, "SORTIE_BROKER": str(path), "SORTIE_BROKER_TOKEN": token}
-        return {**self._credentials(), **environment}
 
-    def _credentials(self) -> dict[str, str]:
-        resolved = {f"SORTIE_TRACKER_{key.upper()}": getattr(self._config.tracker, key) for key in _RESOLVED}
-        resolved["SORTIE_WORKSPACE_ROOT"] = str(self._config.workspace.root)
-        return {**self._config.overrides, **{name: value for name, value in resolved.items() if value}}
+
+async def start_broker(background: TaskGroup, handler: Handler, socket: Path) -> dict[str, str]:
+    """Answer the tools of one run; the variables by which they find the way."""
+    token = secrets.token_hex(32)
+    await background.start(Broker(token, handler).serve, socket)
+    return {"SORTIE_BROKER": str(socket), "SORTIE_BROKER_TOKEN": token}
+
+
+_advertised: dict[tuple[str, str], str] = {}
+
+
+async def advertisement(transitions: str, project: str) -> str:
+    """The section of the first prompt about the tools. Made once: to load those of a team may take its time."""
+    key = (transitions, project)
+    if key not in _advertised:
+        _advertised[key] = await to_thread.run_sync(_advertise, *key)
+    return _advertised[key]
+
+
+def _advertise(transitions: str, project: str) -> str:
+    ours = {**BUILTIN, "tracker_api": tracker_api(transitions)}
+    return advertise([*ours.values(), *_team_definitions()], project)
 
 
 @cache

@@ -1,0 +1,436 @@
+"""One run from its specification to its end: workspace, hooks, agent session, turns. Nothing of it stays alive.
+
+Steps and their order are those of the protocol: the workspace exists, the old signal is deleted, `before_run` may
+write a new one, turns follow; after each completed turn the signal is read before anybody else is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+from anyio import from_thread, to_thread
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from ..agents.agent import Agent, Session, SessionOrder
+from ..core.conclude import Outcome
+from ..core.events import Level
+from ..core.model import Issue, Usage
+from ..errors import AgentError, PromptError, SortieError, WorkspaceError
+from ..process.identity import RUN_MARK
+from ..process.process_table import mark_of, snapshot
+from ..process.sweep import end_all
+from ..protocol.prompt import compose_first_prompt
+from ..protocol.session_files import remove_credentials
+from ..protocol.status_file import Status, delete_status, read_status
+from ..workflow.document import Document
+from ..workflow.problems import Problems
+from ..workflow.template import PromptTemplate, compile_prompt
+from ..workspace.directory import Known, Workspace
+from ..workspace.hooks import run_hook
+from ..workspace.removal import claim_workspace
+from .channel import Channel
+from .environment import run_environment
+from .messages import (
+    Ended,
+    Line,
+    Proceed,
+    Remark,
+    Stop,
+    ToolAnswered,
+    ToolAsked,
+    ToolUsed,
+    TurnAsked,
+    TurnCompleted,
+    UsageTotal,
+    WorkspaceReady,
+)
+from .reporter import RunReporter
+from .spec import PromptSpec, RunSpec, Signal, WorkspaceSpec
+from .tool_log import ToolLog
+from .toolkit import Toolkit, advertisement, start_broker
+from .usage_meter import UsageMeter
+
+log = logging.getLogger(__name__)
+
+GRACE = 5.0
+CLOSE_DEADLINE = 30.0
+USAGE_EVERY = 0.5
+
+
+class RunPaths(NamedTuple):
+    """What a run needs outside of its workspace and out of its agent's reach."""
+
+    archive: Path
+    tool_log: Path
+    broker_socket: Path
+
+
+class Executor:
+    """One run; `_turns` is how many turns completed. It has the workspace for as long as it is in `alone`."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        agent: Agent,
+        channel: Channel,
+        *,
+        environ: Mapping[str, str],
+        paths: RunPaths,
+        alone: AbstractAsyncContextManager[Any],
+    ) -> None:
+        self._spec = spec
+        self._agent = agent
+        self._channel = channel
+        self._environ = environ
+        self._paths = paths
+        self._alone = alone
+        self._scope = anyio.CancelScope()
+        self._grace = GRACE
+        self._issue = spec.issue
+        self._meter = UsageMeter(spec.rates)
+        self._told_usage = Usage()
+        self._usage_timer: asyncio.TimerHandle | None = None
+        self._reporter = RunReporter(channel, spec.resume.session_id, self._meter, self._used)
+        self._tool_log = ToolLog(paths.tool_log)
+        self._toolkit: Toolkit | None = None
+        self._advertisement = ""
+        self._turn = self._turns = 0
+        self._reached = Outcome(status="cancelled", turns=0)
+
+    def stop(self, grace: float = GRACE) -> None:
+        """End the agent, by force after `grace` seconds; `execute` then ends with what was reached."""
+        self._grace = min(grace, self._grace)
+        self._scope.cancel()
+
+    async def execute(self) -> None:
+        """Run to the end, whatever happens on the way, and tell it; only cancellation from outside raises."""
+        try:
+            await self._supervised()
+        except Exception as error:  # the edge of a run: a defect here must not take the other runs along
+            self._reached = self._how_it_ended(error)
+        self._meter.close()
+        self._tell_tool_calls()
+        self._tell_usage()
+        outcome = replace(self._reached, turns=self._turns, session_id=self._reporter.session_id)
+        self._channel.tell(Ended(outcome=outcome, usage=self._meter.total))
+
+    async def _supervised(self) -> None:
+        async with anyio.create_task_group() as background:
+            with self._scope:
+                try:
+                    async with self._alone:
+                        self._reached = await self._in_workspace(background)
+                except Exception as error:
+                    self._reached = self._how_it_ended(error)
+            background.cancel_scope.cancel()
+
+    def _how_it_ended(self, error: Exception) -> Outcome:
+        kind, retryable, until, text = "run_failed", True, None, str(error)
+        match error:
+            case AgentError():
+                kind, retryable, until = error.kind, error.retry, error.until
+                if kind == AgentError.SESSION:
+                    self._reporter.forget_session()
+            case PromptError():
+                kind, retryable = error.KIND, False
+            case SortieError() | OSError():
+                pass
+            case _:
+                log.error("run %s failed inside the orchestrator", self._spec.run_id, exc_info=error)
+                kind, text = "internal", f"internal error: {error!r}"
+        return Outcome(
+            status="failed", turns=0, error=text, error_kind=kind, retryable=retryable, limited_until=until
+        )
+
+    # -- the steps --------------------------------------------------------------------------------------------
+
+    async def _in_workspace(self, background: TaskGroup) -> Outcome:
+        claim = partial(_claim, self._spec, self._paths.archive)
+        workspace, archived = await to_thread.run_sync(claim)
+        for name, path in archived.items():
+            what = "its workspace" if name == workspace.key else name
+            message = f"something that is not {what} stood in the place of it and is in the archive now"
+            self._remark("warning", message, str(path))
+        with workspace:
+            self._channel.tell(WorkspaceReady(key=workspace.key, path=str(workspace.path), inode=workspace.inode))
+            if workspace.created and self._spec.hooks.after_create:
+                await self._hook("after_create", workspace)
+                await to_thread.run_sync(workspace.mark_complete)
+            try:
+                return await self._prepared(workspace, background)
+            finally:
+                remove_credentials(workspace.fd)
+                await self._after_run(workspace)
+
+    async def _prepared(self, workspace: Workspace, background: TaskGroup) -> Outcome:
+        self._delete_old_signal(workspace)
+        await self._hook("before_run", workspace)
+        workspace.verify()
+        mcp_config = await self._offer_tools(workspace, background)
+        session = await self._agent.open(self._session_order(workspace, mcp_config), self._reporter)
+        try:
+            return await self._turn_loop(workspace, session)
+        finally:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_DEADLINE):
+                await self._close(session)
+
+    async def _turn_loop(self, workspace: Workspace, session: Session) -> Outcome:
+        for turn in range(1, self._spec.limits.max_turns + 1):
+            prompt = self._prompt(turn)
+            self._tell_usage()
+            answer = await self._channel.ask(TurnAsked(turn=turn))
+            if isinstance(answer, Stop):
+                return _stopped(answer)
+            workspace.verify()
+            self._turn = turn
+            self._write_state()
+            await session.turn(prompt, turn)
+            self._turns = turn
+            signal = self._read_signal(workspace)
+            if signal.token:
+                reason = signal.reason or "\n".join(self._reporter.last_lines)
+                # Its word stands, even if we are stopped before it is answered.
+                self._reached = Outcome(status="succeeded", turns=turn, soft_stop=signal.token, reason=reason)
+            self._tell_tool_calls()
+            self._tell_usage()
+            answer = await self._channel.ask(TurnCompleted(turn=turn, signal=signal.token or ""))
+            self._remark_on(signal)
+            if signal.token:
+                return self._reached
+            if isinstance(answer, Stop):
+                return _stopped(answer)
+            if isinstance(answer, Proceed) and answer.issue:
+                self._issue = answer.issue
+        return Outcome(status="succeeded", turns=0)
+
+    async def _close(self, session: Session) -> None:
+        if not self._scope.cancel_called:
+            await session.close()
+            return
+        async with anyio.create_task_group() as tasks:
+            if self._grace < GRACE:  # what a session allows its processes by itself
+                tasks.start_soon(_end_by_force, self._spec.run_id, self._grace)
+            await session.interrupt()
+            await session.close()
+            tasks.cancel_scope.cancel()
+
+    def _prompt(self, turn: int) -> str:
+        text = self._rendered(turn)
+        return compose_first_prompt(text, self._advertisement) if turn == 1 else text
+
+    def _rendered(self, turn: int) -> str:
+        prompt = self._spec.prompt
+        if not prompt.is_template:
+            return prompt.text
+        return _template(prompt).render(
+            self._issue, attempt=self._spec.attempt - 1, turn=turn, max_turns=self._spec.limits.max_turns
+        )
+
+    async def _offer_tools(self, workspace: Workspace, background: TaskGroup) -> Path | None:
+        """The path of the configuration; None where the disk refuses it: the run goes on without tools."""
+        tools, broker = self._spec.tools, dict[str, str]()
+        if tools is None:
+            return None
+        advertised = await advertisement(tools.transitions, tools.project)
+        if tools.credentials == "broker":
+            try:
+                broker = await start_broker(background, self._call_tool, self._paths.broker_socket)
+            except (SortieError, OSError) as error:
+                self._remark("warning", "the agent has no tools: its socket cannot be made", str(error))
+                return None
+        self._tool_log.prepare()
+        toolkit = Toolkit(self._spec, tools, workspace, self._paths.tool_log)
+        try:
+            path = toolkit.offer(broker)
+        except OSError as error:
+            self._remark("warning", "the agent has no tools: its workspace cannot be written", str(error))
+            return None
+        self._toolkit, self._advertisement = toolkit, advertised
+        return path
+
+    async def _call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
+        answer = await self._channel.ask(ToolAsked(tool=tool, arguments=arguments))
+        assert isinstance(answer, ToolAnswered)
+        return answer.answer
+
+    # -- what is told on the way ------------------------------------------------------------------------------
+
+    def _remark(self, level: Level, message: str, detail: str = "") -> None:
+        self._channel.tell(Remark(level=level, message=message, detail=detail))
+
+    def _tell_tool_calls(self) -> None:
+        if self._toolkit:
+            for line in self._tool_log.lines():
+                self._channel.tell(ToolUsed(line=line))
+
+    def _used(self) -> None:
+        """Told, and shown to tools, soon: an agent may report with every word."""
+        if self._usage_timer is None:
+            self._usage_timer = asyncio.get_running_loop().call_later(USAGE_EVERY, self._show_usage)
+
+    def _show_usage(self) -> None:
+        self._tell_usage()
+        self._write_state()
+
+    def _tell_usage(self) -> None:
+        if self._usage_timer:
+            self._usage_timer.cancel()
+            self._usage_timer = None
+        if self._told_usage != self._meter.total:
+            self._told_usage = self._meter.total
+            self._channel.tell(UsageTotal(total=self._told_usage))
+
+    def _write_state(self) -> None:
+        if self._toolkit is None:
+            return
+        try:
+            self._toolkit.write_state(self._turn, self._meter.total)
+        except OSError as error:
+            self._toolkit = None  # said once; tools answer from what is there
+            self._remark("warning", "state.json cannot be written any more", str(error))
+
+    # -- files and hooks --------------------------------------------------------------------------------------
+
+    def _read_signal(self, workspace: Workspace) -> Status:
+        """An agent that took its workspace from its place has no place to leave a word."""
+        try:
+            workspace.verify()
+        except WorkspaceError as error:
+            return Status(problem=error.message)
+        return read_signal(workspace.fd, self._spec.signal)
+
+    def _delete_old_signal(self, workspace: Workspace) -> None:
+        result = delete_signal(workspace.fd, self._spec.signal)
+        if result.startswith("skipped"):
+            self._remark("warning", "the old status file was not deleted", result)
+        elif result.startswith("failed"):
+            self._remark("debug", "the old status file could not be deleted", result)
+
+    def _remark_on(self, signal: Status) -> None:
+        if signal.token:
+            self._remark("info", f"the agent signalled {signal.token}", signal.reason)
+        elif signal.problem:
+            self._remark("warning", "the status file could not be read and is ignored", signal.problem)
+        elif signal.unrecognised is not None:
+            value = ascii(signal.unrecognised.decode("latin-1"))
+            self._remark("warning", f"the status file holds an unknown value, ignored: {value}")
+
+    async def _hook(self, name: str, workspace: Workspace) -> None:
+        script = getattr(self._spec.hooks, name)
+        if not script:
+            return
+        await run_hook(
+            name,
+            script,
+            workspace=workspace.path,
+            workspace_fd=workspace.fd,
+            env=self._environment(workspace),
+            run_id=self._spec.run_id,
+            timeout=self._spec.hooks.timeout,
+            on_line=lambda text: self._channel.tell(Line(source=name, text=text)),
+        )
+
+    async def _after_run(self, workspace: Workspace) -> None:
+        """Best effort, also for a run that was stopped: its failure is a remark, never the verdict."""
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._hook("after_run", workspace)
+            except (SortieError, OSError) as error:
+                self._remark("warning", "after_run failed", str(error))
+
+    def _environment(self, workspace: Workspace, *names: str) -> dict[str, str]:
+        """Of a hook; that of the agent with the names of its keys too."""
+        return run_environment(
+            self._environ,
+            extra_names=(*names, *self._spec.environment),
+            store_id=self._spec.store_id,
+            run_id=self._spec.run_id,
+            issue=self._issue,
+            workspace=workspace.path,
+            attempt=self._spec.attempt,
+        )
+
+    def _session_order(self, workspace: Workspace, mcp_config: Path | None) -> SessionOrder:
+        environment = self._environment(workspace, *self._agent.variables)
+        if mcp_config:
+            environment["SORTIE_MCP_CONFIG"] = str(mcp_config)
+        return SessionOrder(
+            run_id=self._spec.run_id,
+            issue_id=self._issue.id,
+            identifier=self._issue.identifier,
+            attempt=self._spec.attempt,
+            workspace=workspace.path,
+            workspace_fd=workspace.fd,
+            environment=environment,
+            # A conversation about files that are gone is worth nothing.
+            resume="" if workspace.created else self._spec.resume.session_id,
+            resume_cost=self._spec.resume.cost_usd,
+            mcp_config=mcp_config,
+        )
+
+
+def _stopped(answer: Stop) -> Outcome:
+    """By the engine: because it is done, or for a cause."""
+    if not answer.cause:
+        return Outcome(status="succeeded", turns=0)
+    return Outcome(status="cancelled", turns=0, stop=answer.cause, error=answer.detail)
+
+
+@lru_cache(maxsize=16)
+def _template(prompt: PromptSpec) -> PromptTemplate:
+    problems = Problems(prompt.file)
+    document = Document(settings="", settings_line=1, prompt=prompt.text, prompt_line=prompt.line)
+    template = compile_prompt(document, problems)
+    if template is None:
+        first, *_ = problems.in_order()
+        raise PromptError(prompt.file, first.line, first.message)
+    return template
+
+
+# -- the kinds of workspaces and signals ----------------------------------------------------------------------
+
+
+def _claim(spec: RunSpec, archive: Path) -> tuple[Workspace, dict[str, Path]]:
+    """In a thread. What nobody has to create is complete."""
+    root = Path(spec.workspace.root)
+    known = known_workspace(spec.workspace, spec.issue)
+    workspace, archived = claim_workspace(root, spec.issue.identifier, known, archive, from_thread.check_cancelled)
+    if workspace.created and not spec.hooks.after_create:
+        workspace.mark_complete()
+    return workspace, archived
+
+
+def known_workspace(workspace: WorkspaceSpec, issue: Issue) -> Known | None:
+    """Its inode tells it wherever the project is moved; only an old record without one needs the path."""
+    known = workspace.known
+    if known is None or known.issue_id != issue.id:
+        return None
+    if not known.inode and known.path != str(Path(workspace.root).resolve() / Path(known.path).name):
+        return None
+    return Known(known.inode, known.used)
+
+
+def read_signal(workspace: int, kind: Signal) -> Status:
+    return read_status(workspace) if kind == ".sortie/status" else Status()
+
+
+def delete_signal(workspace: int, kind: Signal) -> str:
+    return delete_status(workspace) if kind == ".sortie/status" else "absent"
+
+
+async def _end_by_force(run_id: str, grace: float) -> None:
+    """Every process of a run that can be recognised by its environment."""
+    await anyio.sleep(grace)
+
+    async def living() -> list[Any]:
+        return [p for p in snapshot().values() if not p.ended and mark_of(p.pid, RUN_MARK) == run_id]
+
+    await end_all(living, 0.0)
