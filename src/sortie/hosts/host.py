@@ -7,14 +7,15 @@ suite that every host keeps.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from ..core.model import Issue
 from ..errors import SortieError
 from ..runs.messages import AnyAnswer, Numbered
-from ..runs.spec import RunSpec, WorkspaceSpec
+from ..runs.spec import RunSpec, Signal, WorkspaceSpec
 
 
 class RunNotFound(SortieError):
@@ -52,7 +53,7 @@ class OpenRun(Struct, frozen=True, kw_only=True):
     host: str
     workspace: str = ""
     inode: int = 0
-    signal: str = ".sortie/status"
+    signal: Signal = ".sortie/status"
     pid: int | None = None
     start_ticks: int | None = None
     boot_id: str | None = None
@@ -77,6 +78,36 @@ class Remains(Struct, frozen=True, kw_only=True):
     tool_lines: tuple[bytes, ...] = ()
 
 
+class Removal(Struct, frozen=True, kw_only=True):
+    """The workspace of an issue that is done, and the hook that may look at it once more before it goes.
+
+    `attempt` is the number of the run that left it, `environment` names what the hook gets of our variables.
+    """
+
+    store_id: str
+    issue: Issue
+    attempt: int
+    workspace: WorkspaceSpec
+    before_remove: str = ""
+    hook_timeout: float = 60.0
+    environment: tuple[str, ...] = ()
+
+
+class Removed(Struct, frozen=True, kw_only=True):
+    """`archive` is where the copy is, empty where there was nothing to remove; `problems` are for people."""
+
+    archive: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class RemovalRefused(SortieError):
+    """A run has the workspace, or wants it, or the issue is not done any more: it is kept."""
+
+
+async def nobody_minds() -> bool:
+    return True
+
+
 class Host(Protocol):
     """One place, or several of the same kind."""
 
@@ -85,7 +116,10 @@ class Host(Protocol):
         ...
 
     async def start(self, run_id: str, fence: str, spec: RunSpec, host: str) -> None:
-        """Begin. The same call twice begins once; with another `fence` it raises `DuplicateRun`."""
+        """Begin. The same call twice begins once; with another `fence` it raises `DuplicateRun`.
+
+        Where it cannot begin at all (an agent that nobody knows) it raises, and there is no run.
+        """
         ...
 
     async def attach(self, run_id: str) -> None:
@@ -101,7 +135,7 @@ class Host(Protocol):
         ...
 
     async def answer(self, run_id: str, number: int, answer: AnyAnswer) -> None:
-        """The answer to the question of that number."""
+        """The answer to the question of that number; one that nobody waits for any more is passed over."""
         ...
 
     async def cancel(self, run_id: str, grace: float = 5.0) -> None:
@@ -113,19 +147,29 @@ class Host(Protocol):
         """How it stands with a run; never raises."""
         ...
 
-    async def sweep(self, store_id: str, runs: Sequence[OpenRun]) -> Sequence[Leftover]:
-        """After a crash: end every process of these runs, or of any other run of this store."""
+    async def sweep(self, store_id: str, runs: Sequence[OpenRun], root: str = "") -> Sequence[Leftover]:
+        """After a crash: end every process of these runs, or of any other run of this store that is not attached.
+
+        `root` is the directory of all workspaces: whatever works there for a store that is gone ends too.
+        """
         ...
 
     async def remains(self, run: OpenRun) -> Remains:
         """After the sweep: what is left of a run, with its credentials taken out of the workspace."""
         ...
 
-    async def remove_workspace(self, workspace: WorkspaceSpec, identifier: str) -> str:
-        """Archive and remove it; the answer is where the archive is, empty where there was nothing to remove.
+    async def remove_workspace(
+        self, removal: Removal, confirm: Callable[[], Awaitable[bool]] = nobody_minds
+    ) -> Removed:
+        """Hook, archive, remove. `confirm` is asked after the hook, and again when the archive is complete.
 
-        Raises `WorkspaceError` where it is kept. May be cancelled: then it is kept, or gone with a whole archive.
+        Raises `RemovalRefused` where it says no or a run comes, `WorkspaceError` where the workspace cannot be
+        archived; then it is kept, as it is when this is cancelled: or it is gone with a whole archive.
         """
+        ...
+
+    async def tidy(self, root: str, keep_days: float) -> Sequence[str]:
+        """Remove archives older than that, and what interrupted removals left; the answer says what stays."""
         ...
 
     async def kill(self) -> None:

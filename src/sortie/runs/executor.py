@@ -10,37 +10,30 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
-from anyio import from_thread, to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..agents.agent import Agent, Session, SessionOrder
+from ..agents.agent import Agent, Session
 from ..core.conclude import Outcome
-from ..core.events import Level
-from ..core.model import Issue, Usage
-from ..errors import AgentError, PromptError, SortieError, WorkspaceError
+from ..core.model import Usage
+from ..errors import AgentError, PromptError, SortieError
 from ..process.identity import RUN_MARK
 from ..process.process_table import mark_of, snapshot
 from ..process.sweep import end_all
 from ..protocol.prompt import compose_first_prompt
 from ..protocol.session_files import remove_credentials
-from ..protocol.status_file import Status, delete_status, read_status
 from ..workflow.document import Document
 from ..workflow.problems import Problems
 from ..workflow.template import PromptTemplate, compile_prompt
-from ..workspace.directory import Known, Workspace
-from ..workspace.hooks import run_hook
-from ..workspace.removal import claim_workspace
+from ..workspace.directory import Workspace
 from .channel import Channel
-from .environment import run_environment
 from .messages import (
     Ended,
-    Line,
     Proceed,
     Remark,
     Stop,
@@ -50,10 +43,10 @@ from .messages import (
     TurnAsked,
     TurnCompleted,
     UsageTotal,
-    WorkspaceReady,
 )
 from .reporter import RunReporter
-from .spec import PromptSpec, RunSpec, Signal, WorkspaceSpec
+from .run_workspace import RunWorkspace
+from .spec import PromptSpec, RunSpec
 from .tool_log import ToolLog
 from .toolkit import Toolkit, advertisement, start_broker
 from .usage_meter import UsageMeter
@@ -96,7 +89,7 @@ class Executor:
         self._grace = GRACE
         self._issue = spec.issue
         self._meter = UsageMeter(spec.rates)
-        self._told_usage = Usage()
+        self._told_usage = self._written_usage = Usage()
         self._usage_timer: asyncio.TimerHandle | None = None
         self._reporter = RunReporter(channel, spec.resume.session_id, self._meter, self._used)
         self._tool_log = ToolLog(paths.tool_log)
@@ -153,48 +146,43 @@ class Executor:
     # -- the steps --------------------------------------------------------------------------------------------
 
     async def _in_workspace(self, background: TaskGroup) -> Outcome:
-        claim = partial(_claim, self._spec, self._paths.archive)
-        workspace, archived = await to_thread.run_sync(claim)
-        for name, path in archived.items():
-            what = "its workspace" if name == workspace.key else name
-            message = f"something that is not {what} stood in the place of it and is in the archive now"
-            self._remark("warning", message, str(path))
-        with workspace:
-            self._channel.tell(WorkspaceReady(key=workspace.key, path=str(workspace.path), inode=workspace.inode))
-            if workspace.created and self._spec.hooks.after_create:
-                await self._hook("after_create", workspace)
-                await to_thread.run_sync(workspace.mark_complete)
+        workspace = await RunWorkspace.open(self._spec, self._channel, self._environ, self._paths.archive)
+        with workspace.directory as directory:
+            await workspace.create()
             try:
-                return await self._prepared(workspace, background)
+                workspace.delete_old_signal()
+                await workspace.hook("before_run")
+                directory.verify()
+                mcp_config = await self._offer_tools(directory, background)
+                return await self._in_session(workspace, mcp_config)
             finally:
-                remove_credentials(workspace.fd)
-                await self._after_run(workspace)
+                remove_credentials(directory.fd)
+                await workspace.after_run()
 
-    async def _prepared(self, workspace: Workspace, background: TaskGroup) -> Outcome:
-        self._delete_old_signal(workspace)
-        await self._hook("before_run", workspace)
-        workspace.verify()
-        mcp_config = await self._offer_tools(workspace, background)
-        session = await self._agent.open(self._session_order(workspace, mcp_config), self._reporter)
+    async def _in_session(self, workspace: RunWorkspace, mcp_config: Path | None) -> Outcome:
+        order = workspace.session_order(self._agent.variables, mcp_config)
+        session = await self._agent.open(order, self._reporter)
         try:
             return await self._turn_loop(workspace, session)
         finally:
+            if self._written_usage != self._meter.total:
+                self._write_state()
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_DEADLINE):
                 await self._close(session)
 
-    async def _turn_loop(self, workspace: Workspace, session: Session) -> Outcome:
+    async def _turn_loop(self, workspace: RunWorkspace, session: Session) -> Outcome:
         for turn in range(1, self._spec.limits.max_turns + 1):
             prompt = self._prompt(turn)
             self._tell_usage()
             answer = await self._channel.ask(TurnAsked(turn=turn))
             if isinstance(answer, Stop):
                 return _stopped(answer)
-            workspace.verify()
+            workspace.directory.verify()
             self._turn = turn
             self._write_state()
             await session.turn(prompt, turn)
             self._turns = turn
-            signal = self._read_signal(workspace)
+            signal = workspace.read_signal()
             if signal.token:
                 reason = signal.reason or "\n".join(self._reporter.last_lines)
                 # Its word stands, even if we are stopped before it is answered.
@@ -202,7 +190,7 @@ class Executor:
             self._tell_tool_calls()
             self._tell_usage()
             answer = await self._channel.ask(TurnCompleted(turn=turn, signal=signal.token or ""))
-            self._remark_on(signal)
+            workspace.remark_on(signal)
             if signal.token:
                 return self._reached
             if isinstance(answer, Stop):
@@ -244,14 +232,14 @@ class Executor:
             try:
                 broker = await start_broker(background, self._call_tool, self._paths.broker_socket)
             except (SortieError, OSError) as error:
-                self._remark("warning", "the agent has no tools: its socket cannot be made", str(error))
+                self._warn("the agent has no tools: its socket cannot be made", error)
                 return None
         self._tool_log.prepare()
         toolkit = Toolkit(self._spec, tools, workspace, self._paths.tool_log)
         try:
             path = toolkit.offer(broker)
         except OSError as error:
-            self._remark("warning", "the agent has no tools: its workspace cannot be written", str(error))
+            self._warn("the agent has no tools: its workspace cannot be written", error)
             return None
         self._toolkit, self._advertisement = toolkit, advertised
         return path
@@ -263,8 +251,8 @@ class Executor:
 
     # -- what is told on the way ------------------------------------------------------------------------------
 
-    def _remark(self, level: Level, message: str, detail: str = "") -> None:
-        self._channel.tell(Remark(level=level, message=message, detail=detail))
+    def _warn(self, message: str, error: Exception) -> None:
+        self._channel.tell(Remark(level="warning", message=message, detail=str(error)))
 
     def _tell_tool_calls(self) -> None:
         if self._toolkit:
@@ -291,90 +279,12 @@ class Executor:
     def _write_state(self) -> None:
         if self._toolkit is None:
             return
+        self._written_usage = self._meter.total
         try:
-            self._toolkit.write_state(self._turn, self._meter.total)
+            self._toolkit.write_state(self._turn, self._written_usage)
         except OSError as error:
             self._toolkit = None  # said once; tools answer from what is there
-            self._remark("warning", "state.json cannot be written any more", str(error))
-
-    # -- files and hooks --------------------------------------------------------------------------------------
-
-    def _read_signal(self, workspace: Workspace) -> Status:
-        """An agent that took its workspace from its place has no place to leave a word."""
-        try:
-            workspace.verify()
-        except WorkspaceError as error:
-            return Status(problem=error.message)
-        return read_signal(workspace.fd, self._spec.signal)
-
-    def _delete_old_signal(self, workspace: Workspace) -> None:
-        result = delete_signal(workspace.fd, self._spec.signal)
-        if result.startswith("skipped"):
-            self._remark("warning", "the old status file was not deleted", result)
-        elif result.startswith("failed"):
-            self._remark("debug", "the old status file could not be deleted", result)
-
-    def _remark_on(self, signal: Status) -> None:
-        if signal.token:
-            self._remark("info", f"the agent signalled {signal.token}", signal.reason)
-        elif signal.problem:
-            self._remark("warning", "the status file could not be read and is ignored", signal.problem)
-        elif signal.unrecognised is not None:
-            value = ascii(signal.unrecognised.decode("latin-1"))
-            self._remark("warning", f"the status file holds an unknown value, ignored: {value}")
-
-    async def _hook(self, name: str, workspace: Workspace) -> None:
-        script = getattr(self._spec.hooks, name)
-        if not script:
-            return
-        await run_hook(
-            name,
-            script,
-            workspace=workspace.path,
-            workspace_fd=workspace.fd,
-            env=self._environment(workspace),
-            run_id=self._spec.run_id,
-            timeout=self._spec.hooks.timeout,
-            on_line=lambda text: self._channel.tell(Line(source=name, text=text)),
-        )
-
-    async def _after_run(self, workspace: Workspace) -> None:
-        """Best effort, also for a run that was stopped: its failure is a remark, never the verdict."""
-        with anyio.CancelScope(shield=True):
-            try:
-                await self._hook("after_run", workspace)
-            except (SortieError, OSError) as error:
-                self._remark("warning", "after_run failed", str(error))
-
-    def _environment(self, workspace: Workspace, *names: str) -> dict[str, str]:
-        """Of a hook; that of the agent with the names of its keys too."""
-        return run_environment(
-            self._environ,
-            extra_names=(*names, *self._spec.environment),
-            store_id=self._spec.store_id,
-            run_id=self._spec.run_id,
-            issue=self._issue,
-            workspace=workspace.path,
-            attempt=self._spec.attempt,
-        )
-
-    def _session_order(self, workspace: Workspace, mcp_config: Path | None) -> SessionOrder:
-        environment = self._environment(workspace, *self._agent.variables)
-        if mcp_config:
-            environment["SORTIE_MCP_CONFIG"] = str(mcp_config)
-        return SessionOrder(
-            run_id=self._spec.run_id,
-            issue_id=self._issue.id,
-            identifier=self._issue.identifier,
-            attempt=self._spec.attempt,
-            workspace=workspace.path,
-            workspace_fd=workspace.fd,
-            environment=environment,
-            # A conversation about files that are gone is worth nothing.
-            resume="" if workspace.created else self._spec.resume.session_id,
-            resume_cost=self._spec.resume.cost_usd,
-            mcp_config=mcp_config,
-        )
+            self._warn("state.json cannot be written any more", error)
 
 
 def _stopped(answer: Stop) -> Outcome:
@@ -393,37 +303,6 @@ def _template(prompt: PromptSpec) -> PromptTemplate:
         first, *_ = problems.in_order()
         raise PromptError(prompt.file, first.line, first.message)
     return template
-
-
-# -- the kinds of workspaces and signals ----------------------------------------------------------------------
-
-
-def _claim(spec: RunSpec, archive: Path) -> tuple[Workspace, dict[str, Path]]:
-    """In a thread. What nobody has to create is complete."""
-    root = Path(spec.workspace.root)
-    known = known_workspace(spec.workspace, spec.issue)
-    workspace, archived = claim_workspace(root, spec.issue.identifier, known, archive, from_thread.check_cancelled)
-    if workspace.created and not spec.hooks.after_create:
-        workspace.mark_complete()
-    return workspace, archived
-
-
-def known_workspace(workspace: WorkspaceSpec, issue: Issue) -> Known | None:
-    """Its inode tells it wherever the project is moved; only an old record without one needs the path."""
-    known = workspace.known
-    if known is None or known.issue_id != issue.id:
-        return None
-    if not known.inode and known.path != str(Path(workspace.root).resolve() / Path(known.path).name):
-        return None
-    return Known(known.inode, known.used)
-
-
-def read_signal(workspace: int, kind: Signal) -> Status:
-    return read_status(workspace) if kind == ".sortie/status" else Status()
-
-
-def delete_signal(workspace: int, kind: Signal) -> str:
-    return delete_status(workspace) if kind == ".sortie/status" else "absent"
 
 
 async def _end_by_force(run_id: str, grace: float) -> None:
