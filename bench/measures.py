@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import anyio
+from sortie.engine.gather import look
 
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Policy
 from sortie.core.schedule import Schedule
-from sortie.engine.gather import look
 from sortie.trackers.file import FileTracker
 from sortie.trackers.tracker import TrackerSettings
 

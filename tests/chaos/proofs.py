@@ -6,11 +6,12 @@ from collections import Counter
 from contextlib import closing
 from typing import Any
 
+from sortie.engine.memory import world_of
+
 from sortie.core import events as ev
 from sortie.core.fingerprint import mark_of
 from sortie.core.replay import replay
 from sortie.core.schedule import Schedule
-from sortie.engine.memory import world_of
 from sortie.store.connect import connect_readonly
 from sortie.store.load import Loaded, load
 from sortie.store.queries import events

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from sortie.engine.reload import check_workflow
 
 from sortie.agents import error_kinds as faults
 from sortie.agents.cli_agent import CliAgent
-from sortie.engine.reload import check_workflow
 from sortie.plugins import agent_kinds, load_agent
 
 ROOT = Path(__file__).parents[2]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sortie.sources.remarks import CIRCLES_NAMED, remarks_on, unnamed_states
 
 from sortie.core.model import Blocker, Issue
 from sortie.core.policy import Policy
-from sortie.sources.remarks import CIRCLES_NAMED, remarks_on, unnamed_states
 from sortie.trackers.tracker import Candidates
 
 POLICY = Policy(active_states=("Todo",), terminal_states=("Done",), handoff_state="In Review")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import pytest
+from sortie.core.actions import Skip
 
 from sortie.core import events as ev
-from sortie.core.actions import Skip
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
 from sortie.core.policy import Policy

@@ -11,13 +11,13 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sortie.store.projection import record
 
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
 from sortie.store.load import load
 from sortie.store.migrate import migrate
-from sortie.store.projection import record
 from sortie.store.queries import events, history, totals
 
 from .sample import PARK, RETRY

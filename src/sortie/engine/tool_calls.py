@@ -16,10 +16,10 @@ from ..core.redact import Redactor
 from ..core.schedule import Schedule
 from ..errors import TrackerError
 from ..runs.tool_log import CALLS_OF_ONE_RUN, ToolCall
+from ..sources.source import Source
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API, TRANSITION
 from ..tools.record import LONGEST_WORD
-from ..sources.source import Source
 
 # Of one run. An agent that moves issues about all day must not drown what else happened to them.
 ACTS_ON_ONE_ISSUE = 100

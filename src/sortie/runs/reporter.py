@@ -21,7 +21,6 @@ from ..agents.agent import (
     StderrLine,
     ToolFinished,
     ToolStarted,
-    TurnFinished,
     Used,
     is_session_id,
 )

@@ -14,7 +14,6 @@ from ..protocol.session_files import SERVER
 from ..tools.local import tracker_settings
 from ..trackers import registry as trackers
 from ..trackers.guard import GuardedTracker
-from ..trackers.guard import GuardedTracker
 from ..trackers.tracker import Tracker
 from ..workflow.config import Config
 from ..workflow.loader import Examination, Workflow, check, examine, load
