@@ -281,7 +281,7 @@ class ActiveRun:
         return msg.Proceed(issue=issue) if self.source.policy.is_active(issue.state) else msg.Stop()
 
     async def _refresh(self) -> Issue | None:
-        """The issue as the source shows it now, or as last known where it does not answer; None where it is gone."""
+        """The issue as the source shows it, or as last known where it does not answer; None where it is gone."""
         if self.is_stopped:
             return self.issue
         with anyio.move_on_after(TRACKER_DEADLINE) as wait:

@@ -35,7 +35,7 @@ def planned(claim: Claim, write: Write, now: float) -> EffectPlanned:
 
 
 class Delivery(Struct, frozen=True):
-    """`done` is for the log. `state` is where a transition left the issue, or where it was found not to be active."""
+    """`done` is for the log. `state` is where a transition left the issue, or where it was found, not active."""
 
     done: EffectDone
     state: str = ""

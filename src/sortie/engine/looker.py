@@ -1,7 +1,7 @@
 """Looks at the source, at a pace of its own, and tells the ledger what changed. Decides nothing.
 
-A look is due when the poll interval is over, a watched file changed, or somebody asks for one. A source that does not
-answer is asked again later; one that says for how long it will not answer is left alone for so long.
+A look is due when the poll interval is over, a watched file changed, or somebody asks for one. A source that does
+not answer is asked again later; one that says for how long it will not answer is left alone for so long.
 """
 
 from __future__ import annotations

@@ -149,7 +149,11 @@ class Orchestrator:
             recovery = Recovery(context)
             await self._unless_draining(recovery.run)
             async with anyio.create_task_group() as runs:
-                dispatcher = self._dispatcher = Dispatcher(context, partial(runs.start_soon, self._follow))
+
+                def spawn(run: ActiveRun, charged: Usage | None) -> None:
+                    runs.start_soon(self._follow, run, charged)
+
+                dispatcher = self._dispatcher = Dispatcher(context, spawn)
                 for run, charged in recovery.attached:
                     dispatcher.follow(run, charged)
                 service = _Service(context, dispatcher, root, self.drain)

@@ -12,28 +12,25 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import anyio
 from msgspec.structs import replace
 
-from ..agents.agent import Agent, Finding
+from ..agents.agent import Finding
 from ..agents.program import run_command
-from ..core.conclude import Outcome
-from ..core.events import AnyEvent, Level
-from ..core.model import Issue, Usage
-from ..hosts.local import LocalHost
-from ..hosts.run_order import RunOrder
+from ..core.model import Issue
+from ..core.schedule import Claim
+from ..hosts.local_host import LocalHost, StatePaths
+from ..hosts.run_once import Finished, run_once
 from ..process.spawn import prepare
 from ..runs.environment import passed_on
-from ..runs.tool_log import ToolLog
+from ..runs.spec import HooksSpec, PromptSpec, RunSpec, WorkspaceSpec
+from ..runs.tool_log import ToolCall
 from ..runs.toolkit import module_path, server_command
-from ..tools import envelope
+from ..sources.issues import IssueSource
+from ..sources.source import RunFacts
 from ..tools.definitions import SORTIE_STATUS
-from ..workflow.config import HooksConfig
 from ..workflow.loader import Workflow
-from ..workflow.template import PromptTemplate
-from .adapters import build_agent
 
 DEADLINE = 180.0
 
@@ -43,14 +40,19 @@ PROMPT = (
 )
 
 
-async def examine_agent(workflow: Workflow, environ: Mapping[str, str], *, probe: bool) -> list[Finding]:
+async def examine_agent(
+    path: Path, environ: Mapping[str, str], env_file: Path | None = None, *, probe: bool
+) -> list[Finding]:
     prepare()
-    agent = build_agent(workflow.config)
-    environment = passed_on(environ, (*agent.variables, *workflow.config.agent.env))
-    findings = [*await agent.examine(environment), await _tool_server(workflow, environment)]
-    if probe and not any(found.verdict == "FAIL" for found in findings):
-        findings += await _exchange(workflow, agent, environ)
-    return findings
+    source = IssueSource.open(path, environ, env_file)
+    try:
+        environment = passed_on(environ, (*source.agent.variables, *source.config.agent.env))
+        findings = [*await source.agent.examine(environment), await _tool_server(source.workflow, environment)]
+        if probe and not any(found.verdict == "FAIL" for found in findings):
+            findings += await _exchange(source, environ)
+        return findings
+    finally:
+        await source.aclose()
 
 
 async def _tool_server(workflow: Workflow, environment: Mapping[str, str]) -> Finding:
@@ -74,102 +76,48 @@ async def _tool_server(workflow: Workflow, environment: Mapping[str, str]) -> Fi
     return Finding("PASS", "tools", f"the tool server answers and offers {', '.join(names)}")
 
 
-async def _exchange(workflow: Workflow, agent: Agent, environ: Mapping[str, str]) -> list[Finding]:
+async def _exchange(source: IssueSource, environ: Mapping[str, str]) -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="sortie-probe-") as name:
         directory = Path(name)
-        calls = ToolLog(directory / "tools" / "log")
-        calls.prepare()
-        order = _order(workflow, agent, directory, calls.path)
-        link = _Link(order.issue)
-        execution = LocalHost(environ).prepare(order, link)
+        host = LocalHost(environ, state=StatePaths(directory / "probe.db"))
         started = time.monotonic()
-        outcome = None
+        finished = None
         with anyio.move_on_after(DEADLINE):
-            outcome = await execution.execute()
+            finished = await run_once(host, _spec(source, directory))
         seconds = time.monotonic() - started
-        called = any(call.tool == SORTIE_STATUS.name for call in calls.news())
-    return [_answered(outcome, link, seconds), *([_used_tools(called)] if outcome and outcome.turns else [])]
+        await host.aclose()
+    if finished is None:
+        return [Finding("FAIL", "exchange", f"no answer within {DEADLINE:g} s.", "Try the agent by hand.")]
+    return [_answered(finished, seconds), *([_used_tools(finished)] if finished.outcome.turns else [])]
 
 
-def _answered(outcome: Outcome | None, link: _Link, seconds: float) -> Finding:
-    if outcome is None:
-        return Finding("FAIL", "exchange", f"no answer within {DEADLINE:g} s.", "Try the agent by hand.")
+def _answered(finished: Finished, seconds: float) -> Finding:
+    outcome = finished.outcome
     if outcome.status != "succeeded":
         return Finding("FAIL", "exchange", f"{outcome.error_kind}: {outcome.error}")
-    return Finding("PASS", "exchange", f"{link.last!r} after {seconds:.1f} s, {link.usage.total} tokens")
+    detail = f"{finished.last_line!r} after {seconds:.1f} s, {finished.usage.total} tokens"
+    return Finding("PASS", "exchange", detail)
 
 
-def _used_tools(called: bool) -> Finding:
-    if called:
+def _used_tools(finished: Finished) -> Finding:
+    calls = [ToolCall.recorded(line) for line in finished.tool_lines]
+    if any(call is not None and call.tool == SORTIE_STATUS.name for call in calls):
         return Finding("PASS", "agent's tools", f"the agent called {SORTIE_STATUS.name} over MCP")
     fix = "Ask again; if it never does, see docs/agents.md for how this agent is given its tools."
     return Finding("WARN", "agent's tools", f"the agent answered without calling {SORTIE_STATUS.name}.", fix)
 
 
-def _order(workflow: Workflow, agent: Agent, directory: Path, tool_log: Path) -> RunOrder:
-    config = workflow.config
-    state = next(iter(config.tracker.active_states), "active")
-    return RunOrder(
-        store_id=uuid.uuid4().hex,
-        run_id=uuid.uuid4().hex,
-        attempt=1,
-        issue=Issue(id="probe", identifier="PROBE-1", title="A test of the connection", state=state),
-        workflow=replace(
-            workflow,
-            config=replace(
-                config,
-                workspace=replace(config.workspace, root=directory / "workspaces"),
-                hooks=HooksConfig(),
-                agent=replace(config.agent, max_turns=1),
-            ),
-            template=_template(),
-        ),
-        agent=agent,
-        archive=directory / "archive",
-        tool_log=tool_log,
-        broker_socket=directory / "broker",
+def _spec(source: IssueSource, directory: Path) -> RunSpec:
+    state = next(iter(source.policy.active_states), "active")
+    issue = Issue(id="probe", identifier="PROBE-1", title="A test of the connection", state=state)
+    claim = Claim(
+        issue_id=issue.id, identifier=issue.identifier, run_id=uuid.uuid4().hex, attempt=1, claimed_at=time.time()
     )
-
-
-def _template() -> PromptTemplate:
-    return PromptTemplate(PROMPT, "probe")
-
-
-class _Link:
-    """Stands in for the engine: listens, remembers the last line, allows the one turn."""
-
-    def __init__(self, issue: Issue) -> None:
-        self._issue = issue
-        self.last = ""
-        self.usage = Usage()
-
-    async def record(self, *events: AnyEvent) -> None: ...
-
-    def post(self, *events: AnyEvent) -> None: ...
-
-    async def begin_turn(self, turn: int) -> str:  # noqa: ARG002 - there is only one
-        return ""
-
-    async def end_turn(self, turn: int) -> None: ...
-
-    async def refresh_issue(self) -> Issue:
-        return self._issue
-
-    def note(self, level: Level, message: str, detail: str = "") -> None: ...
-
-    def sign(self, source: str, text: str) -> None:
-        if source == "agent":
-            self.last = text
-
-    def alive(self) -> None: ...
-
-    def at_work(self) -> None: ...
-
-    def used(self, usage: Usage, *, cost_follows: bool = False) -> None:  # noqa: ARG002 - the sum is what counts
-        self.usage = self.usage.plus(usage)
-
-    async def call_tool(self, tool: str, arguments: object) -> dict[str, Any]:  # noqa: ARG002
-        return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} cannot be used in a test of the connection.")
-
-    def now(self) -> float:
-        return time.time()
+    spec = source.spec_for(issue, RunFacts(store_id=uuid.uuid4().hex, claim=claim))
+    return replace(
+        spec,
+        prompt=PromptSpec(text=PROMPT, is_template=False),
+        workspace=WorkspaceSpec(root=str(directory / "workspaces"), key=spec.workspace.key),
+        hooks=HooksSpec(),
+        limits=replace(spec.limits, max_turns=1),
+    )

@@ -1,8 +1,8 @@
 """The first thing a start does: find out what the last orchestrator left behind, and bring it to an end.
 
-A run that its host still has goes on where it is. Of all others what is left is ended before anything else, so that no
-issue ever has two live runs; then each is settled: by its verdict where one was reached, by the agent's signal where
-its turn had completed, else by a retry.
+A run that its host still has goes on where it is. Of all others what is left is ended before anything else, so that
+no issue ever has two live runs; then each is settled: by its verdict where one was reached, by the agent's signal
+where its turn had completed, else by a retry.
 """
 
 from __future__ import annotations

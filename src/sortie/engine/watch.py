@@ -10,7 +10,7 @@ from ..core import events as ev
 from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..file_watch import FileWatch
-from ..process.orphans import Orphan, household
+from ..process.orphans import Orphan, orphan_tracker
 from ..sources.source import Source
 from .cleanup import Cleanup
 from .context import Context
@@ -89,7 +89,7 @@ class Watch:
     async def run_forever(self) -> None:
         while True:
             source = self._context.source
-            with FileWatch(source.watched_files, self._file_changed):
+            async with FileWatch(source.watched_files, self._file_changed):
                 while self._context.source is source:
                     await anyio.sleep(CHECK_EVERY)
                     await self._check()
@@ -119,7 +119,7 @@ async def look_after_orphans(context: Context) -> None:
     in_doubt: set[tuple[int, int]] = set()
     while True:
         await anyio.sleep(ORPHANS_EVERY)
-        looked = await household.look()
+        looked = await orphan_tracker.check()
         _tell_of(context, "ended what runs that are over had left behind", looked.ended)
         unknown = [one for one in looked.in_doubt if (one.pid, one.start_ticks) not in in_doubt]
         _tell_of(context, "nobody knows whose this is; it is ended with the last run that can own it", unknown)

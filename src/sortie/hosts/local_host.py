@@ -19,14 +19,15 @@ from anyio import to_thread
 from ..agents import registry as agents
 from ..agents.agent import Agent, AgentSettings
 from ..errors import SortieError, WorkspaceError
-from ..process.identity import Identity
+from ..process.identity import ProcessIdentity
 from ..process.sweep import end_orphans
 from ..protocol.session_files import remove_credentials
+from ..protocol.status_file import read_signal
 from ..runs.channel import Channel
 from ..runs.executor import GRACE, Executor, RunPaths
 from ..runs.messages import AnyAnswer, Numbered
 from ..runs.run_log import archive_directory, broker_socket_path, logs_directory, tool_log_path
-from ..runs.run_workspace import place_of, read_signal
+from ..runs.run_workspace import place_of
 from ..runs.spec import AgentSpec, RunSpec
 from ..runs.tool_log import ToolLog
 from ..tools.broker_server import remove_socket
@@ -178,7 +179,7 @@ class LocalHost:
         for run in runs:
             await self.cancel(run.run_id)
         known = [
-            Identity(run.pid, run.start_ticks, run.boot_id)
+            ProcessIdentity(run.pid, run.start_ticks, run.boot_id)
             for run in runs
             if run.pid is not None and run.start_ticks is not None and run.boot_id is not None
         ]

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,18 +17,16 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..agents.agent import Agent, Session
+from ..agents.agent import Agent, AgentSession
 from ..core.conclude import Outcome
 from ..core.model import Usage
 from ..errors import AgentError, PromptError, SortieError
-from ..process.identity import RUN_MARK
-from ..process.process_table import mark_of, snapshot
+from ..process.identity import RUN_MARK, mark_of
+from ..process.process_table import Process, snapshot
 from ..process.sweep import end_all
-from ..protocol.prompt import compose_first_prompt
 from ..protocol.session_files import remove_credentials
-from ..workflow.document import Document
-from ..workflow.problems import Problems
-from ..workflow.template import PromptTemplate, compile_prompt
+from ..protocol.status_file import compose_first_prompt
+from ..workflow.template import PromptTemplate
 from ..workspace.directory import Workspace
 from .channel import Channel
 from .messages import (
@@ -46,7 +43,7 @@ from .messages import (
 )
 from .reporter import RunReporter
 from .run_workspace import RunWorkspace
-from .spec import PromptSpec, RunSpec
+from .spec import RunSpec
 from .tool_log import ToolLog
 from .toolkit import Toolkit, advertisement, start_broker
 from .usage_meter import UsageMeter
@@ -170,7 +167,7 @@ class Executor:
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_DEADLINE):
                 await self._close(session)
 
-    async def _turn_loop(self, workspace: RunWorkspace, session: Session) -> Outcome:
+    async def _turn_loop(self, workspace: RunWorkspace, session: AgentSession) -> Outcome:
         for turn in range(1, self._spec.limits.max_turns + 1):
             prompt = self._prompt(turn)
             self._tell_usage()
@@ -199,7 +196,7 @@ class Executor:
                 self._issue = answer.issue
         return Outcome(status="succeeded", turns=0)
 
-    async def _close(self, session: Session) -> None:
+    async def _close(self, session: AgentSession) -> None:
         if not self._scope.cancel_called:
             await session.close()
             return
@@ -211,16 +208,10 @@ class Executor:
             tasks.cancel_scope.cancel()
 
     def _prompt(self, turn: int) -> str:
-        text = self._rendered(turn)
-        return compose_first_prompt(text, self._advertisement) if turn == 1 else text
-
-    def _rendered(self, turn: int) -> str:
-        prompt = self._spec.prompt
-        if not prompt.is_template:
-            return prompt.text
-        return _template(prompt).render(
-            self._issue, attempt=self._spec.attempt - 1, turn=turn, max_turns=self._spec.limits.max_turns
-        )
+        spec, prompt = self._spec, self._spec.prompt
+        template = PromptTemplate(prompt.text, prompt.file, prompt.line, prompt.is_template)
+        text = template.render(self._issue, attempt=spec.attempt - 1, turn=turn, max_turns=spec.limits.max_turns)
+        return compose_first_prompt(text, self._advertisement, spec.signal) if turn == 1 else text
 
     async def _offer_tools(self, workspace: Workspace, background: TaskGroup) -> Path | None:
         """The path of the configuration; None where the disk refuses it: the run goes on without tools."""
@@ -294,22 +285,11 @@ def _stopped(answer: Stop) -> Outcome:
     return Outcome(status="cancelled", turns=0, stop=answer.cause, error=answer.detail)
 
 
-@lru_cache(maxsize=16)
-def _template(prompt: PromptSpec) -> PromptTemplate:
-    problems = Problems(prompt.file)
-    document = Document(settings="", settings_line=1, prompt=prompt.text, prompt_line=prompt.line)
-    template = compile_prompt(document, problems)
-    if template is None:
-        first, *_ = problems.in_order()
-        raise PromptError(prompt.file, first.line, first.message)
-    return template
-
-
 async def _end_by_force(run_id: str, grace: float) -> None:
     """Every process of a run that can be recognised by its environment."""
     await anyio.sleep(grace)
 
-    async def living() -> list[Any]:
+    def living() -> list[Process]:
         return [p for p in snapshot().values() if not p.ended and mark_of(p.pid, RUN_MARK) == run_id]
 
     await end_all(living, 0.0)

@@ -21,10 +21,11 @@ from ..agents.agent import (
     StderrLine,
     ToolFinished,
     ToolStarted,
+    TurnFinished,
     Used,
     is_session_id,
 )
-from ..process.identity import Identity
+from ..process.identity import ProcessIdentity
 from .channel import Channel
 from .messages import AtWork, ConversationNamed, Heard, Line, ProcessSpawned, Remark
 from .usage_meter import UsageMeter
@@ -49,7 +50,7 @@ class RunReporter:
         self._works = False
         self.last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
-    async def process_started(self, identity: Identity) -> None:
+    async def process_started(self, identity: ProcessIdentity) -> None:
         await self._channel.ask(
             ProcessSpawned(pid=identity.pid, start_ticks=identity.start_ticks, boot_id=identity.boot_id)
         )
@@ -79,7 +80,7 @@ class RunReporter:
                 self._remark("the provider speaks of its limit", _with_time(detail, until))
             case ErrorReported(detail):
                 self._remark("the agent reports an error", detail)
-            case TurnEnded(reason):
+            case TurnFinished(reason):
                 self._line("turn", reason)
             case SessionOpened(session_id) if is_session_id(session_id):
                 self._open_session(session_id)

@@ -12,15 +12,14 @@ from ..agents.agent import SessionOrder
 from ..core.events import Level
 from ..core.model import Issue
 from ..errors import SortieError, WorkspaceError
-from ..protocol.status_file import Status, delete_status, read_status
-from ..workspace.directory import Known, Workspace, open_existing
+from ..protocol.status_file import Status, delete_signal, read_signal
+from ..workspace.directory import Known, Workspace, make_task_folders, open_shared_checkout, workspace_key
 from ..workspace.hooks import run_hook
-from ..workspace.keys import workspace_key
 from ..workspace.removal import claim_workspace
 from .channel import Channel
 from .environment import run_environment
 from .messages import Line, Remark, WorkspaceReady
-from .spec import KnownWorkspace, RunSpec, Signal
+from .spec import KnownWorkspace, RunSpec
 
 
 class RunWorkspace:
@@ -78,7 +77,7 @@ class RunWorkspace:
     # -- the signal -------------------------------------------------------------------------------------------
 
     def delete_old_signal(self) -> None:
-        result = _delete_signal(self.directory.fd, self._spec.signal)
+        result = delete_signal(self.directory.fd, self._spec.signal)
         if result.startswith("skipped"):
             self._remark("warning", "the old status file was not deleted", result)
         elif result.startswith("failed"):
@@ -152,11 +151,13 @@ def _claim(spec: RunSpec, archive: Path) -> tuple[Workspace, dict[str, Path]]:
     """In a thread. What needs no hook to be created is complete at once."""
     root = Path(spec.workspace.root)
     if spec.workspace.kind == "shared checkout":
-        return open_existing(root.resolve()), {}
+        return open_shared_checkout(root.resolve()), {}
     known = known_as(spec.workspace.known, spec.issue, root)
     workspace, archived = claim_workspace(root, spec.issue.identifier, known, archive, from_thread.check_cancelled)
     if workspace.created and not spec.hooks.after_create:
         workspace.mark_complete()
+    if spec.workspace.kind == "task folder":
+        make_task_folders(workspace)
     return workspace, archived
 
 
@@ -167,11 +168,3 @@ def known_as(known: KnownWorkspace | None, issue: Issue, root: Path) -> Known | 
     if not known.inode and Path(known.path).parent != root.resolve():
         return None
     return Known(known.inode, known.used)
-
-
-def read_signal(workspace: int, kind: Signal) -> Status:
-    return read_status(workspace) if kind == ".sortie/status" else Status()
-
-
-def _delete_signal(workspace: int, kind: Signal) -> str:
-    return delete_status(workspace) if kind == ".sortie/status" else "absent"

@@ -48,7 +48,7 @@ _RESOLVED = ("kind", "endpoint", "api_key", "project", "query_filter", "handoff_
 
 
 class IssueSource:
-    """One version of a workflow with its tracker. `renew` gives the next one; the tracker is shared where it can."""
+    """One version of a workflow with its tracker. `renew` gives the next one, with the same tracker if it can."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class IssueSource:
         self.name = str(config.path)
         self.policy: Policy = config.policy()
         self.secrets = frozenset({*known_secrets, *adapters.secrets(config, environ)})
-        self.poll_interval = config.polling_interval
+        self.poll_interval = config.polling.interval
         self.workspace_root = str(config.workspace.root)
         self.keep_days = float(config.workspace.archive_keep_days)
         self._was_broken = False

@@ -67,20 +67,36 @@ class Renewal(Struct, frozen=True):
 class Source(Protocol):
     """Never changes its rules: a changed workflow is another source, and runs keep the one they began with."""
 
-    name: str
-    """What people call it, such as the path of its workflow."""
+    @property
+    def name(self) -> str:
+        """What people call it, such as the path of its workflow."""
+        ...
 
-    policy: Policy
-    secrets: Collection[str]
-    poll_interval: float
-    workspace_root: str
-    """The directory of all workspaces."""
+    @property
+    def policy(self) -> Policy: ...
 
-    keep_days: float
-    """For how long archives of workspaces and logs of runs are kept."""
+    @property
+    def secrets(self) -> Collection[str]: ...
 
-    watched_files: Sequence[Path]
-    """Files whose change is a reason to look, or to renew the source, at once."""
+    @property
+    def poll_interval(self) -> float:
+        """Seconds between two looks for which there is no other reason."""
+        ...
+
+    @property
+    def workspace_root(self) -> str:
+        """The directory of all workspaces."""
+        ...
+
+    @property
+    def keep_days(self) -> float:
+        """For how long archives of workspaces and logs of runs are kept."""
+        ...
+
+    @property
+    def watched_files(self) -> Sequence[Path]:
+        """Files whose change is a reason to look, or to renew the source, at once."""
+        ...
 
     async def look(self, schedule: Schedule) -> Look:
         """What there is to do now, in a bounded number of calls; raises `TrackerError`."""

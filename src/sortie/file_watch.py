@@ -1,0 +1,242 @@
+"""Tells within a moment that one of some files changed, whoever changed it and however.
+
+The kernel tells us where it can (inotify). Looking at the files now and then goes on beside it: for file systems
+that others write to over a network, where the kernel has no room for another watch, and on other systems. A change
+may be told more than once; none is kept back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+POLL_EVERY = 0.25
+
+# Two changes within one tick of the file system's clock can look the same from outside. A file that changed
+# so recently is reported once more, when its time stamps can be trusted.
+_CLOCK_TICK_NS = 50_000_000
+
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
+_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
+_DELETE_SELF, _MOVE_SELF, _Q_OVERFLOW, _IGNORED = 0x400, 0x800, 0x4000, 0x8000
+
+# In a folder only the coming and going of names, so that a busy neighbour of the file costs nothing.
+_IN_FOLDER = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
+_IN_FILE = _MODIFY | _ATTRIB | _CLOSE_WRITE | _DELETE_SELF | _MOVE_SELF
+
+_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
+_EVENT = struct.Struct("iIII")
+_READ_BYTES = 64 * 1024
+_MOST_LINKS = 40
+
+Signature = tuple[int, int, int, int]
+
+
+class FileWatch:
+    """Watches paths; a missing file is a look too. Two ways to use it:
+
+    `changed()` tells which files look different from the last time it was asked. Between `start()` and `close()`,
+    or as a context manager, `on_change` is called in the running event loop at each change instead.
+    `clock` gives the time since the epoch in nanoseconds, as the file system does.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path],
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._on_change = on_change
+        self._clock = clock
+        self._seen: dict[Path, Signature | None] = {path: _signature(path) for path in paths}
+        self._recent = {path for path, signature in self._seen.items() if self._is_recent(signature)}
+        self._kernel: _Inotify | None = None
+        self._timer: asyncio.Handle | None = None
+
+    def changed(self) -> set[Path]:
+        changed: set[Path] = set()
+        for path, before in self._seen.items():
+            now = _signature(path)
+            if now != before or path in self._recent:
+                changed.add(path)
+            self._seen[path] = now
+            if self._is_recent(now):
+                self._recent.add(path)
+            else:
+                self._recent.discard(path)
+        return changed
+
+    def start(self) -> None:
+        """A change since this watch was made counts."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._kernel = _Inotify()
+        except OSError:
+            pass  # none on this system, or no more for this user: looking has to do
+        else:
+            self._kernel.watch(self._seen)
+            self._loop.add_reader(self._kernel.descriptor, self._told)
+        self._timer = self._loop.call_soon(self._poll)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._kernel is not None:
+            self._loop.remove_reader(self._kernel.descriptor)
+            self._kernel.close()
+            self._kernel = None
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _poll(self) -> None:
+        self._timer = self._loop.call_later(POLL_EVERY, self._poll)
+        if self.changed():
+            if self._kernel is not None:
+                self._kernel.watch(self._seen)
+            self._on_change()
+
+    def _told(self) -> None:
+        """However many events there are, they are one change."""
+        assert self._kernel is not None
+        if self._kernel.read():
+            # Folders and links may be others now. What changes before they are watched is seen by whoever is told.
+            self._kernel.watch(self._seen)
+            self._seen = {path: _signature(path) for path in self._seen}
+            self._recent.clear()
+            self._on_change()
+
+    def _is_recent(self, signature: Signature | None) -> bool:
+        return signature is not None and 0 <= self._clock() - signature[0] < _CLOCK_TICK_NS
+
+
+class _Inotify:
+    """The kernel's watch over some files, over the folders that they are in, and over all links on the way."""
+
+    def __init__(self) -> None:
+        libc = _libc()
+        self.descriptor: int = libc.inotify_init1(_NONBLOCK_CLOEXEC)
+        if self.descriptor < 0:
+            raise OSError("no inotify instance")
+        self._libc = libc
+        # The numbers of all watches, of those on files, and the names of interest in each watched folder.
+        self._watched: set[int] = set()
+        self._files: set[int] = set()
+        self._names: dict[int, set[bytes]] = {}
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+    def watch(self, paths: Iterable[Path]) -> None:
+        """Watch what leads to these paths now, and nothing else. What cannot be watched is left to looking."""
+        paths, steps, before = [*paths], _steps_of(paths), None
+        # What came into being before its folder was watched is found by looking again.
+        while steps != before:
+            names: dict[int, set[bytes]] = {}
+            for folder, name in steps:
+                names.setdefault(self._add(folder, _IN_FOLDER), set()).add(os.fsencode(name))
+            before, steps = steps, _steps_of(paths)
+        self._files = {self._add(path, _IN_FILE) for path in paths}
+        for number in self._watched - names.keys() - self._files:
+            self._libc.inotify_rm_watch(self.descriptor, number)
+        self._names, self._watched = names, {*names, *self._files}
+
+    def read(self) -> bool:
+        """Take what events there are; whether any of them is about a path that is watched."""
+        concerned = False
+        while True:
+            try:
+                events = os.read(self.descriptor, _READ_BYTES)
+            except BlockingIOError:
+                return concerned
+            concerned = concerned or any(self._concerns(*event) for event in _events(events))
+
+    def _concerns(self, number: int, mask: int, name: bytes) -> bool:
+        if mask & _Q_OVERFLOW:
+            return True  # events were dropped: it may have been any of them
+        if mask & _IGNORED:
+            return False  # the end of a watch, which another event told of unless it was we who ended it
+        ended = mask & (_DELETE_SELF | _MOVE_SELF) and number in self._names
+        return number in self._files or name in self._names.get(number, ()) or bool(ended)
+
+    def _add(self, path: str | Path, mask: int) -> int:
+        number: int = self._libc.inotify_add_watch(self.descriptor, os.fsencode(path), mask)
+        return number
+
+
+def _events(raw: bytes) -> Iterator[tuple[int, int, bytes]]:
+    start = 0
+    while start < len(raw):
+        number, mask, _, length = _EVENT.unpack_from(raw, start)
+        start += _EVENT.size
+        yield number, mask, raw[start : start + length].rstrip(b"\0")
+        start += length
+
+
+def _steps_of(paths: Iterable[Path]) -> set[tuple[str, str]]:
+    return {step for path in paths for step in _steps(path)}
+
+
+def _steps(path: Path) -> Iterator[tuple[str, str]]:
+    """The folder and the name of each link on the way to a file, of what is missing there, and of the file."""
+    folder, links = "/", 0
+    remaining = [*reversed((Path.cwd() / path).parts[1:])]
+    while remaining:
+        name = remaining.pop()
+        if name == "..":
+            folder = os.path.dirname(folder)  # noqa: PTH120 - it has no links in it
+            continue
+        step = os.path.join(folder, name)  # noqa: PTH118 - paths are compared often
+        target = _link(step)
+        if target is None and remaining and os.path.isdir(step):  # noqa: PTH112
+            folder = step
+            continue
+        yield folder, name
+        links += 1
+        if target is None or links > _MOST_LINKS:
+            return
+        parts = Path(target).parts
+        if target.startswith("/"):
+            folder, parts = "/", parts[1:]
+        remaining += reversed(parts)
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)  # noqa: PTH115
+    except OSError:
+        return None
+
+
+def _signature(path: Path) -> Signature | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+@cache
+def _libc() -> Any:
+    # Loaded late: programs that only look need no foreign functions.
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "inotify_init1"):
+        raise OSError("this system has no inotify")
+    return libc
