@@ -172,7 +172,7 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = ""
 def drawn(look, *events, width=120) -> str:
     view = LiveView(look, lambda text: text.replace("secret-secret", "[redacted]"), {}, FakeTerminal())
     for event in events:
-        view.hear(event)
+        view.on_event(event)
     screen = io.StringIO()
     Console(file=screen, width=width).print(view.picture())
     return SEQUENCE.sub("", screen.getvalue())

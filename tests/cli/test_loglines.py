@@ -55,14 +55,14 @@ def test_lost_lines_are_announced_when_there_is_room_again():
 def test_a_reader_that_is_gone_is_no_error():
     with closing(LogLines("info", as_json=False, names={}, stream=Gone())) as log:
         for _ in range(100):
-            log.say("info", "nobody hears this")
+            log.log("info", "nobody hears this")
 
 
 def test_trouble_is_said_once_and_its_end_too():
     stream = io.StringIO()
     with closing(LogLines("info", as_json=False, names={}, stream=stream)) as log:
         for sentence in ("the disk is full", "the disk is full", "", "the disk is full"):
-            log.trouble(sentence)
+            log.on_trouble(sentence)
     words = [line.split(" ", 2)[1:] for line in stream.getvalue().splitlines()]
     assert [word for word, _ in words] == ["error", "info", "error"]
 
@@ -70,7 +70,7 @@ def test_trouble_is_said_once_and_its_end_too():
 def test_names_known_from_before_are_used():
     stream = io.StringIO()
     with closing(LogLines("debug", as_json=True, names={"7": "PROJ-7"}, stream=stream)) as log:
-        log.hear(Noted(at=0.0, issue_id="7", level="warning", message="hello\x1b", detail="there"))
+        log.on_event(Noted(at=0.0, issue_id="7", level="warning", message="hello\x1b", detail="there"))
     (line,) = stream.getvalue().splitlines()
     said = json.loads(line)
     assert line.isascii() and line.isprintable()

@@ -1,4 +1,5 @@
 """Commands read what they show: SQLite says how it finds each answer, and reads through no table of the past.
+They load what they need for that, and nothing else.
 
 The statements are those of the connections that the commands really open.
 """
@@ -6,6 +7,7 @@ The statements are those of the connections that the commands really open.
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -90,3 +92,41 @@ def test_following_a_run_asks_for_one_row_at_a_time(ended, capsys):
         ask(capsys, "logs", "T-1", "--follow", "-w", str(ended.workflow))
     (more,) = [statement for statement in following if statement not in once]
     assert "FROM claims WHERE run_id =" in more
+
+
+# What running agents and drawing live takes; each is a third or more of the time of such a command.
+NOT_FOR_LOOKING = {"anyio", "asyncio", "importlib.metadata", "rich", "sortie.engine", "sortie.agents", "structlog"}
+
+LOADED = """
+import sys
+from sortie.cli.main import main
+code = main()
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", "status --json", "history", "history T-1 --json", "why T-2", "why T-2 --json", "logs T-1"],
+)
+def test_looking_loads_no_more_than_it_needs(ended, command):
+    program = (
+        "import sys, sortie.cli.main as m\ncode = m.main()\nprint(*sys.modules, file=sys.stderr)\nsys.exit(code)"
+    )
+    asked = [sys.executable, "-c", program, *command.split(), "-w", str(ended.workflow)]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert set(done.stderr.split()) & NOT_FOR_LOOKING == set()
+
+
+def test_a_block_for_an_agent_that_is_not_in_use_is_no_mistake(scene, say):
+    """Which agents there are is looked up only where something seems to be wrong."""
+    scene.workflow.write_text(scene.workflow.read_text().replace("agent:", "codex: {model: x}\nagent:", 1))
+    scene.issue(1, BLOCK)
+    assert scene.run("run", "--until-idle").returncode == 3
+    shown = say("status")
+    assert (shown.code, shown.err) == (0, "")
+    assert say("status", "--json").json()["workflow_broken"] is False
+    assert say("validate").out.endswith(" is valid.\n")

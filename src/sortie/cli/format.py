@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-import shutil
 import sys
 import unicodedata
 from contextvars import ContextVar
@@ -42,12 +42,22 @@ def _spelled(character: str) -> str:
 
 def short(text: str, width: int) -> str:
     """Harmless, and at most this many characters, which take at most this many columns of a terminal."""
-    from rich.cells import cell_len, set_cell_size
-
     line = clean(text)
-    if len(line) <= width and cell_len(line) <= width:
+    if len(line) <= width and cell_width(line) <= width:
         return line
-    return set_cell_size(line[: width - 1], width - 1).rstrip() + "…"
+    line = line[: width - 1]
+    while cell_width(line) > width - 1:
+        line = line[:-1]
+    return line.rstrip() + "…"
+
+
+def cell_width(text: str) -> int:
+    """How many columns of a terminal it takes; the widths of characters are loaded only where they differ."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def program() -> str:
@@ -59,7 +69,8 @@ def program() -> str:
 
 
 def _typed(path: Path) -> str:
-    if shutil.which(path.name) == str(path):
+    on_path = (os.path.join(directory, path.name) for directory in os.get_exec_path())  # noqa: PTH118
+    if next((place for place in on_path if os.access(place, os.X_OK)), "") == str(path):
         return path.name
     try:
         return shlex.quote(str(path.relative_to(Path.cwd())))

@@ -8,8 +8,8 @@ import click
 
 from ..core.redact import Redactor
 from ..store.queries import HistoryRow, history
-from .exit_codes import DONE
 from .format import amount, duration, seconds_of
+from .main import DONE
 from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import (
     issue_or_workflow_argument,

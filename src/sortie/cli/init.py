@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from ..errors import SortieError
-from .exit_codes import DONE
 from .format import clean, program
+from .main import DONE
 
 TRACKERS = ("file",)
 # What runs leave beside the workflow: the store with its logs, sockets and archives, the workspaces, a lock.

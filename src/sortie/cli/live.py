@@ -17,14 +17,25 @@ from ..core.narrate import narrate
 from ..engine.report import Glance, RunGlance
 from .format import amount, clean, duration, short
 from .loglines import STOPPING, learn_name
-from .printing import Columns, console
+from .printing import Columns
 
 SENTENCES = 8
-MOST_ASIDE = 5
+MOST_LISTED = 5
 # Much more than is shown, so that no secret is cut in two and shown by half.
 LONGEST_LINE = 10_000
 REFRESHES_PER_SECOND = 4
 COLOURS = {"debug": "dim", "info": "", "warning": "yellow", "error": "red"}
+
+
+class _Terminal(Console):
+    """Prints text as it is: no markup, no highlighting, no emoji codes in what strangers wrote."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(file=stream, markup=False, highlight=False, emoji=False)
+
+    def on_broken_pipe(self) -> None:
+        """It means the same for all commands, however they print."""
+        raise BrokenPipeError
 
 
 class LiveView:
@@ -47,7 +58,7 @@ class LiveView:
         self._trouble = ""
         self._stopping = False
         self._last: Glance | None = None
-        self._console = console(stream or sys.stderr)
+        self._console = _Terminal(stream or sys.stderr)
         self._live: Live | None = None
 
     def open(self) -> None:
@@ -64,7 +75,7 @@ class LiveView:
         if self._live:
             self._live.stop()
 
-    def hear(self, event: ev.AnyEvent) -> None:
+    def on_event(self, event: ev.AnyEvent) -> None:
         """A listener of the service."""
         learn_name(self._names, event)
         sentence = narrate(event)
@@ -72,14 +83,14 @@ class LiveView:
             issue = self._names.get(event.issue_id, event.issue_id)
             self._add(event.at, sentence.level, f"{issue} {sentence.text}" if issue else sentence.text)
 
-    def say(self, level: str, sentence: str) -> None:
+    def log(self, level: str, sentence: str) -> None:
         self._add(time.time(), level, sentence)
 
-    def trouble(self, sentence: str) -> None:
+    def on_trouble(self, sentence: str) -> None:
         """The store cannot be written; an empty sentence when it can again."""
         self._trouble = sentence
 
-    def stopping(self) -> None:
+    def on_drain(self) -> None:
         """The service was asked to stop, and could be asked again."""
         self._stopping = True
 
@@ -90,10 +101,11 @@ class LiveView:
     # -- drawing ----------------------------------------------------------------------------------------------
 
     def picture(self) -> RenderableType:
-        seen = self._glance()
+        seen = self._present()
         if seen is None:
             return Text("starting …", style="dim")
-        parts: list[RenderableType] = [self._headline(seen), *self._running(seen), *self._aside(seen), Text("")]
+        parts: list[RenderableType] = [self._headline(seen), *self._running(seen)]
+        parts += [*self._waiting_and_parked(seen), Text("")]
         if self._stopping:
             parts.append(_one_line(Text(STOPPING, style="bold yellow")))
         if self._trouble:
@@ -101,7 +113,7 @@ class LiveView:
         parts += [_one_line(sentence) for sentence in list(self._sentences)]
         return Group(*parts)
 
-    def _glance(self) -> Glance | None:
+    def _present(self) -> Glance | None:
         try:
             self._last = self._look()
         except (RuntimeError, KeyError):
@@ -121,7 +133,7 @@ class LiveView:
     def _running(self, seen: Glance) -> list[RenderableType]:
         if not seen.running:
             return []
-        room = max(self._console.height - SENTENCES - 2 * MOST_ASIDE - 4, 3)
+        room = max(self._console.height - SENTENCES - 2 * MOST_LISTED - 4, 3)
         table = Columns(
             ("issue", "title", "turn", "time", "tokens", "last line"),
             [self._cells(run) for run in seen.running[:room]],
@@ -143,17 +155,17 @@ class LiveView:
             short(self._hide(run.last_line[:LONGEST_LINE]), 200),
         )
 
-    def _aside(self, seen: Glance) -> list[RenderableType]:
+    def _waiting_and_parked(self, seen: Glance) -> list[RenderableType]:
         lines: list[RenderableType] = []
-        for item in seen.waiting[:MOST_ASIDE]:
+        for item in seen.waiting[:MOST_LISTED]:
             left = duration(item.retry.due_at - seen.now)
             text = f"waits {left:>6}  {item.identifier}  {item.retry.kind}  {self._hide(item.retry.error)}"
             lines.append(_one_line(Text(clean(text), style="cyan")))
-        lines += _more(len(seen.waiting) - MOST_ASIDE)
-        for aside in seen.parked[:MOST_ASIDE]:
-            text = f"parked        {aside.identifier}  {self._hide(aside.park.reason)}"
+        lines += _more(len(seen.waiting) - MOST_LISTED)
+        for parked in seen.parked[:MOST_LISTED]:
+            text = f"parked        {parked.identifier}  {self._hide(parked.park.reason)}"
             lines.append(_one_line(Text(clean(text), style="yellow")))
-        return [*lines, *_more(len(seen.parked) - MOST_ASIDE)]
+        return [*lines, *_more(len(seen.parked) - MOST_LISTED)]
 
 
 def _one_line(text: Text) -> Text:

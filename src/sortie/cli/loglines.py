@@ -63,13 +63,13 @@ class LineWriter:
 
 
 class LogLines:
-    """Says events and sentences. `names` maps issue ids to the identifiers people know."""
+    """Writes events and sentences. `names` maps issue ids to the identifiers people know."""
 
     def __init__(self, level: str, *, as_json: bool, names: dict[str, str], stream: IO[str] | None = None) -> None:
         self._names = dict(names)
         self._trouble = ""
         self._writer = LineWriter(stream or sys.stderr)
-        self._log: Any = structlog.wrap_logger(
+        self._logger: Any = structlog.wrap_logger(
             self._writer,
             processors=[structlog.processors.JSONRenderer() if as_json else _as_text],
             wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -81,31 +81,31 @@ class LogLines:
     def close(self) -> None:
         self._writer.close()
 
-    def hear(self, event: ev.AnyEvent) -> None:
+    def on_event(self, event: ev.AnyEvent) -> None:
         """A listener of the service."""
         learn_name(self._names, event)
         sentence = narrate(event)
         issue = self._names.get(event.issue_id, event.issue_id)
         about = {"issue": issue, "issue_id": event.issue_id, "run_id": event.run_id}
-        self._say(event.at, sentence.level, ev.kind_of(event), sentence.text, {**_scalars(event), **about})
+        self._write_line(event.at, sentence.level, ev.kind_of(event), sentence.text, {**_scalars(event), **about})
 
-    def say(self, level: str, sentence: str) -> None:
+    def log(self, level: str, sentence: str) -> None:
         """Something that is not an event."""
-        self._say(time.time(), level, "service", sentence, {})
+        self._write_line(time.time(), level, "service", sentence, {})
 
-    def trouble(self, sentence: str) -> None:
-        """The store cannot be written; empty when it can again. Said once, however often it is tried."""
+    def on_trouble(self, sentence: str) -> None:
+        """The store cannot be written; empty when it can again. Written once, however often it is tried."""
         if sentence != self._trouble:
             self._trouble = sentence
-            self.say("error" if sentence else "info", sentence or "the store can be written again")
+            self.log("error" if sentence else "info", sentence or "the store can be written again")
 
-    def stopping(self) -> None:
+    def on_drain(self) -> None:
         """The service was asked to stop, and could be asked again."""
-        self.say("info", STOPPING)
+        self.log("info", STOPPING)
 
-    def _say(self, at: float, level: str, kind: str, sentence: str, about: dict[str, Any]) -> None:
+    def _write_line(self, at: float, level: str, kind: str, sentence: str, about: dict[str, Any]) -> None:
         facts = {key: value for key, value in about.items() if value != ""}
-        getattr(self._log, level)(kind, time=stamp(at), level=level, message=sentence, **facts)
+        getattr(self._logger, level)(kind, time=stamp(at), level=level, message=sentence, **facts)
 
 
 def learn_name(names: dict[str, str], event: ev.AnyEvent) -> None:

@@ -22,8 +22,8 @@ from ..runs.run_log import log_path
 from ..store.lock import holder_of
 from ..store.queries import acts_on, has_ended, runs_of
 from ..workflow.config import Config
-from .exit_codes import DONE
 from .format import clean, stamp
+from .main import DONE
 from .store_access import load_config, looking_at, require_issue, workflow_option
 
 LOOK_EVERY = 0.1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -13,7 +12,13 @@ import click
 
 from .. import __version__
 from ..errors import ConfigurationError, SortieError
-from .exit_codes import DONE, FAILED, USAGE, decided_before
+
+# The exit codes, which scripts rely on.
+DONE = 0
+FAILED = 1
+USAGE = 2
+UNFINISHED = 3
+_DECIDED = "sortie.exit_code"
 
 # The order of the help page; commands that do their work in one breath share a line.
 FAMILIES = {
@@ -26,10 +31,17 @@ FAMILIES = {
     ("history",): "what ran, and how it ended",
     ("logs",): "what the agent of an issue said",
     ("why",): "why anything happened to an issue, or did not",
-    ("unpark", "stop", "retry"): "free, end or hurry an issue",
+    ("start", "stop", "retry", "unpark"): "start, end, hurry or free an issue",
     ("mcp-server",): "serve tools to an agent; its runtime starts this",
 }
 HOMES = {name: names[0] if len(names) == 1 else "operate" for names in FAMILIES for name in names}
+HOMES["mcp-server"] = "main"
+
+
+def decided(code: int) -> int:
+    """The exit code of what was done, settled before it is told: it stands, whether anybody reads that or not."""
+    click.get_current_context().meta[_DECIDED] = code
+    return code
 
 
 class ReaderLeft(Exception):
@@ -48,7 +60,7 @@ class LazyGroup(click.Group):
             sys.stdout.flush()
             return answer
         except BrokenPipeError as error:
-            raise ReaderLeft(decided_before(ctx)) from error  # click would end the process with code 1
+            raise ReaderLeft(ctx.meta.get(_DECIDED, DONE)) from error  # click would end the process with code 1
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(HOMES)
@@ -56,7 +68,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in HOMES:
             return None
-        module = import_module(f"sortie.cli.{HOMES[cmd_name].replace('-', '_')}")
+        module = import_module(f"sortie.cli.{HOMES[cmd_name]}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
@@ -100,6 +112,15 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+@click.command("mcp-server", context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def mcp_server_command(arguments: tuple[str, ...]) -> int:
+    """Serve the tools of one run on standard input and output. An agent's runtime starts this, not a person."""
+    from ..tools.server import main
+
+    return main(list(arguments))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the answer is the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -114,6 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return left.code
     except Exception as error:
         if debug:
+            import traceback
+
             traceback.print_exception(error)
         return _explain(error)
 
@@ -188,7 +211,3 @@ def _tell(code: int, *sentences: str) -> int:
     for sentence in sentences:
         click.echo(f"sortie: {clean(runnable(sentence))}", err=True)
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,22 +1,24 @@
-"""Prints what commands found: tables for people, lines for pipes, JSON for programs."""
+"""Prints what commands found: tables for people, lines for pipes, JSON for programs. Loads no rich."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import IO, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
 
-from .format import clean, runnable, short
+from .format import cell_width, clean, runnable, short
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.text import Text
 
 # Wide enough that lines for a pipe are never folded.
 _NO_LIMIT = 10_000
+# Of a terminal that does not say how wide it is.
+_USUAL = 80
 
 # Sentences in a table: `sortie why` and `--json` have the whole of them.
 LONGEST = 160
@@ -43,18 +45,26 @@ STYLES = {
 }
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """It means the same for all commands, however they print."""
-        raise BrokenPipeError
+def room() -> int:
+    """How many columns there are to print in; whoever exports COLUMNS wants that width, through a pipe too."""
+    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
+        return int(columns)
+    if not sys.stdout.isatty():
+        return _NO_LIMIT
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL
+    except OSError:
+        return _USUAL
 
 
-def console(stream: IO[str] | None = None) -> Console:
-    """Prints text as it is: no markup, no highlighting, no emoji codes in what strangers wrote."""
-    stream = stream or sys.stdout
-    # Whoever exports COLUMNS wants that width, through a pipe too.
-    width = None if stream.isatty() or os.environ.get("COLUMNS", "").isdigit() else _NO_LIMIT
-    return _Console(file=stream, markup=False, highlight=False, emoji=False, width=width)
+def styled(text: str, style: str) -> str:
+    """`style` is a colour, `bold`, `dim`, or several of them; nothing where nobody would see it."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown")
+    if not style or plain or not sys.stdout.isatty():
+        return text
+    looks: dict[str, Any] = {word: True for word in style.split() if word in ("bold", "dim")}
+    colour = next((word for word in style.split() if word not in looks), None)
+    return click.style(text, fg=colour, **looks)
 
 
 def print_json(value: Any) -> None:
@@ -74,18 +84,30 @@ def _escaped(character: str) -> str:
 
 def print_sentence(text: str) -> None:
     """Our own words, folded between them on a terminal, one line elsewhere."""
-    console().print(Text(clean(runnable(text))))
+    click.echo("\n".join(_folded(clean(runnable(text)), room())))
 
 
 def print_table(columns: Columns) -> None:
-    terminal = console()
-    if terminal.is_terminal:
-        terminal.print(columns)
-        return
-    with terminal.capture() as captured:
-        terminal.print(columns)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
+    for line in columns.lines(room()):
+        click.echo("".join(styled(text, style) for text, style in line))
+
+
+def _folded(text: str, width: int) -> Iterator[str]:
+    """Lines of at most this width, broken between words; a word that is wider is broken too."""
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if cell_width(longer) <= width:
+            line = longer
+            continue
+        if line:
+            yield line
+        line = word
+        while cell_width(line) > width:
+            fitting = max((end for end in range(1, width + 1) if cell_width(line[:end]) <= width), default=1)
+            yield line[:fitting]
+            line = line[fitting:]
+    yield line
 
 
 class Columns:
@@ -111,19 +133,41 @@ class Columns:
         self._spare = spare
         self._header_style = header_style
 
-    def __rich_console__(self, terminal: Console, options: ConsoleOptions) -> RenderResult:
-        widths = self._widths(options.max_width)
-        table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=self._header_style)
-        for header, width in widths.items():
-            justify: Literal["left", "right"] = "right" if header in self._right else "left"
-            table.add_column(Text(short(header, width)), justify=justify, width=width, overflow="fold")
+    def lines(self, room: int) -> Iterator[list[tuple[str, str]]]:
+        """Each line as pieces of text with their styles."""
+        widths = self._widths(room)
+        yield self._line([(short(header, width), self._header_style) for header, width in widths.items()], widths)
         for row in zip(*(self._cells[header] for header in widths), strict=True):
-            cells = zip(row, widths.items(), strict=True)
-            table.add_row(*(self._cell(text, header, width) for text, (header, width) in cells))
-        yield table
+            cells = [
+                [short(text, width)] if header in self._cut else [*_folded(text, width)]
+                for text, (header, width) in zip(row, widths.items(), strict=True)
+            ]
+            for number in range(max(map(len, cells))):
+                pieces = [cell[number] if number < len(cell) else "" for cell in cells]
+                yield self._line(
+                    [(piece, STYLES.get(text, "")) for piece, text in zip(pieces, row, strict=True)], widths
+                )
 
-    def _cell(self, text: str, header: str, width: int) -> Text:
-        return Text(short(text, width) if header in self._cut else text, style=STYLES.get(text, ""))
+    def _line(self, pieces: list[tuple[str, str]], widths: dict[str, int]) -> list[tuple[str, str]]:
+        """Padded to the widths, with no blanks at the end."""
+        line: list[tuple[str, str]] = []
+        blanks = 0
+        for (text, style), (header, width) in zip(pieces, widths.items(), strict=True):
+            missing = max(width - cell_width(text), 0)
+            before = missing if header in self._right else 0
+            if text:
+                line += [(" " * (blanks + before), ""), (text, style)]
+                blanks = missing - before + GAP
+            else:
+                blanks += missing + GAP
+        return line
+
+    def __rich_console__(self, _terminal: Console, options: ConsoleOptions) -> Iterator[Text]:
+        """The same as a part of the live view."""
+        from rich.text import Text
+
+        for line in self.lines(options.max_width):
+            yield Text.assemble(*line)
 
     def _widths(self, room: int) -> dict[str, int]:
         """The columns that are shown, and how wide."""
@@ -145,7 +189,7 @@ class Columns:
         return least
 
     def _whole(self, header: str) -> int:
-        width = max(map(cell_len, (header, *self._cells[header])))
+        width = max(map(cell_width, (header, *self._cells[header])))
         return min(width, LONGEST) if header in self._cut else width
 
     def _least(self, header: str) -> int:

@@ -1,21 +1,33 @@
-"""`sortie run`: the service on a terminal, in a log, or as a preview of what it would do."""
+"""`sortie run`: the service, shown live on a terminal and as log lines elsewhere; or a preview of it."""
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .exit_codes import DONE, FAILED, UNFINISHED, decided
 from .format import clean, runnable
+from .main import DONE, FAILED, UNFINISHED, decided
 from .store_access import env_file_option, json_option, load_checked, workflow_argument
 
 if TYPE_CHECKING:
-    from ..engine.report import Summary
+    from ..core import actions as act
+    from ..engine.orchestrator import Orchestrator
+    from ..engine.report import Glance, Summary
     from ..store.load import Loaded
+    from ..workflow.config import Config
+    from .live import LiveView
+    from .loglines import LogLines
     from .run_summary import Tally
+
+    Output = LiveView | LogLines
 
 NAMED_AT_THE_END = 10
 
@@ -50,9 +62,7 @@ def run_command(
     by others or out of budget, and 1 where it was stopped before that.
     """
     if dry_run:
-        from .dry_run import show_preview
-
-        return show_preview(workflow, env_file, as_json=as_json)
+        return _show_preview(workflow, env_file, as_json=as_json)
     if as_json:
         raise click.UsageError("--json goes with --dry-run; for logs there is --log-format json.")
     return _serve(workflow, env_file, log_format, log_level, until_idle=until_idle)
@@ -63,26 +73,25 @@ def _serve(
 ) -> int:
     from ..engine.orchestrator import Orchestrator
     from .run_summary import Tally, print_tally
-    from .serving import Voice, remembered, serve_aloud
 
     loaded = load_checked(workflow, env_file)
-    before = remembered(loaded.config)
+    before = _remembered(loaded.config)
     tally = Tally()
     if before:
         tally.remember(before)
 
-    def build(voice: Voice) -> Orchestrator:
+    def build(output: Output) -> Orchestrator:
         for warning in loaded.warnings:
-            voice.say("warning", warning)
+            output.log("warning", warning)
         return Orchestrator(
             workflow,
             environ=os.environ,
             env_file=env_file,
-            listeners=[tally.hear, voice.hear],
-            on_trouble=voice.trouble,
+            listeners=[tally.on_event, output.on_event],
+            on_trouble=output.on_trouble,
         )
 
-    summary = serve_aloud(
+    summary = serve_with_output(
         build,
         loaded.config,
         _names(before) if before else {},
@@ -120,3 +129,129 @@ def _farewell(tally: Tally) -> str:
     more = len(interrupted) - NAMED_AT_THE_END
     others = f" and {more} more" if more > 0 else ""
     return clean(f"Stopped; interrupted: {named}{others}. The next `sortie run` resumes it.")
+
+
+def serve_with_output(
+    build: Callable[[Output], Orchestrator],
+    config: Config,
+    names: dict[str, str],
+    *,
+    log_format: str | None = None,
+    log_level: str | None = None,
+    until_idle: bool = False,
+) -> Summary:
+    """Build the orchestrator with somewhere to tell about it, and run it to its end.
+
+    `names` are the identifiers, by issue id, of the issues that are known before.
+    """
+
+    from ..core.redact import Redactor
+    from ..engine.service import serve
+    from .live import LiveView, fits
+    from .loglines import LogLines
+
+    def look() -> Glance | None:
+        return orchestrator.glance()
+
+    chosen = log_format or config.log_format
+    output: Output
+    if fits(sys.stderr) and chosen != "json":
+        output = LiveView(look, Redactor(config.secrets).text, names)
+    else:
+        output = LogLines(log_level or config.log_level, as_json=chosen == "json", names=names)
+    orchestrator = build(output)
+
+    def end_output() -> None:
+        output.close()
+        click.echo(runnable("Ended at once. The next `sortie run` resumes what was running."), err=True)
+
+    with closing(output), _records_forwarded(output.log):
+        output.open()
+        return serve(orchestrator, until_idle=until_idle, on_drain=output.on_drain, before_exit=end_output)
+
+
+def _remembered(config: Config) -> Loaded | None:
+    """What an earlier run left in the store; None where there is none that can be read."""
+    from ..errors import StoreError
+    from ..store.connect import connect_readonly
+    from ..store.load import load
+
+    if not config.db_path.exists():
+        return None
+    try:
+        with closing(connect_readonly(config.db_path)) as db:
+            return load(db, "")
+    except StoreError:
+        return None  # the service itself is about to say what is wrong with it
+
+
+class _Forwarder(logging.Handler):
+    def __init__(self, log: Callable[[str, str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log("error" if record.levelno >= logging.ERROR else "warning", self.format(record))
+
+
+@contextmanager
+def _records_forwarded(log: Callable[[str, str], None]) -> Iterator[None]:
+    """What libraries and the service itself tell `logging` goes where everything else goes."""
+    forwarder = _Forwarder(log)
+    logging.getLogger().addHandler(forwarder)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(forwarder)
+
+
+# -- the preview ----------------------------------------------------------------------------------------------
+
+
+def _show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int:
+    """What a start would do now, without doing it."""
+    import anyio
+    import msgspec
+
+    from ..engine.preview import preview
+    from .printing import Columns, print_json, print_table
+
+    load_checked(workflow, env_file)
+    actions, remarks, problems = anyio.run(partial(preview, workflow, environ=os.environ, env_file=env_file))
+    for sentence in (*problems, *(f"{remark}. {remark.fix}" for remark in remarks)):
+        click.echo(clean(f"warning: {sentence}"), err=True)
+    if as_json:
+        print_json([{**msgspec.to_builtins(action), "text": ": ".join(_words(action))} for action in actions])
+    elif actions:
+        rows = [(_issue_of(action), *_words(action)) for action in actions]
+        print_table(Columns(("issue", "decision", "because"), rows, cut=("because",)))
+    else:
+        click.echo("The tracker shows no active issue; nothing would start.")
+    return DONE
+
+
+def _issue_of(action: act.Action) -> str:
+    from ..core import actions as act
+
+    return action.issue_id if isinstance(action, act.Stop) else action.identifier
+
+
+def _words(action: act.Action) -> tuple[str, str]:
+    """The decision, and the rule behind it."""
+    from ..core import actions as act
+    from ..core.narrate import CAUSES, RULES
+
+    match action:
+        case act.Start():
+            return "would start", f"{CAUSES.get(action.cause, action.cause)} (attempt {action.attempt})"
+        case act.Skip():
+            rule = RULES.get(action.rule, action.rule)
+            return "held back", f"{rule}: {action.detail}" if action.detail else rule
+        case act.Stop():
+            return "would stop", action.detail
+        case act.ParkIssue():
+            return "would be parked", action.reason
+        case act.Unpark():
+            return "no longer parked", action.why
+        case act.DropRetry():
+            return "not tried again", action.why

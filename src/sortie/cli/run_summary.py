@@ -17,7 +17,7 @@ COLUMNS = ("issue", "outcome", "attempts", "turns", "tokens", "time", "reason")
 
 
 @dataclass
-class Line:
+class IssueTally:
     """One issue. `attempts` are those of this run of the service, `seconds` the time its agents had.
 
     `target` is the state to which a hand-off is to move it, `handed_off` whether that came about.
@@ -38,15 +38,15 @@ class Line:
 
 
 class Tally:
-    """Hears every event; keeps one line for each issue that something happened to."""
+    """Takes every event; keeps one line for each issue that something happened to."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, IssueTally] = {}
 
     def remember(self, loaded: Loaded) -> None:
         """What an earlier run left: it is not told again, but belongs into the table."""
         for view in loaded.issues.values():
-            self.lines[view.id] = Line(view.identifier, view.title)
+            self.lines[view.id] = IssueTally(view.identifier, view.title)
         for issue_id, (rule, detail) in loaded.skips.items():
             self._held_back(self._line(issue_id, issue_id), rule, detail)
         for parked in loaded.parked:
@@ -56,7 +56,7 @@ class Tally:
             line = self._line(retry.issue_id, retry.identifier)
             line.outcome, line.reason = "waiting", retry.error
 
-    def hear(self, event: ev.AnyEvent) -> None:
+    def on_event(self, event: ev.AnyEvent) -> None:
         match event:
             case ev.IssueSeen(view=view):
                 self._line(event.issue_id, view.identifier).title = view.title
@@ -89,28 +89,28 @@ class Tally:
         """The issues whose agents were ended because the service was."""
         return [line.identifier for line in self.lines.values() if line.outcome in ("interrupted", "running")]
 
-    def _line(self, issue_id: str, identifier: str) -> Line:
-        return self.lines.setdefault(issue_id, Line(identifier))
+    def _line(self, issue_id: str, identifier: str) -> IssueTally:
+        return self.lines.setdefault(issue_id, IssueTally(identifier))
 
-    def _held_back(self, line: Line, rule: str, detail: str) -> None:
+    def _held_back(self, line: IssueTally, rule: str, detail: str) -> None:
         """Only where no run of it says more."""
         if not line.attempts and rule not in ("parked", "waiting"):
             words = RULES.get(rule, rule)
             line.outcome, line.reason = "not started", f"{words}: {detail}" if detail else words
 
-    def _claimed(self, line: Line, event: ev.Claimed) -> None:
+    def _claimed(self, line: IssueTally, event: ev.Claimed) -> None:
         line.identifier, line.outcome, line.reason = event.identifier, "running", ""
         line.attempts += 1
         line.started = event.at
         line.handed_off = False
 
-    def _ended(self, line: Line, event: ev.RunEnded) -> None:
+    def _ended(self, line: IssueTally, event: ev.RunEnded) -> None:
         line.ended = event
         line.turns += event.turns
         line.tokens += event.usage.total
         line.seconds += event.at - line.started if line.started else 0.0
 
-    def _settled(self, line: Line, event: ev.Settled) -> None:
+    def _settled(self, line: IssueTally, event: ev.Settled) -> None:
         line.identifier = event.identifier
         ended = line.ended
         line.reason = (ended and (ended.error or ended.reason)) or event.why
@@ -145,7 +145,7 @@ def print_tally(tally: Tally) -> None:
     print_table(Columns(COLUMNS, rows, right=COLUMNS[2:6], cut=("reason",), spare=spare))
 
 
-def plain(line: Line) -> dict[str, Any]:
+def plain(line: IssueTally) -> dict[str, Any]:
     """One line for programs."""
     return {
         "issue": line.identifier,

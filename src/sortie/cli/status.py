@@ -19,8 +19,8 @@ from ..store.load import Loaded, look
 from ..store.lock import holder_of
 from ..store.queries import Totals, tool_calls, totals
 from ..workflow.config import Config
-from .exit_codes import DONE
 from .format import duration, short, stamp
+from .main import DONE
 from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import complain, examine_config, json_option, looking_at, workflow_argument
 

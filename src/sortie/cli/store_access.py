@@ -18,16 +18,18 @@ from ..store.lock import workflow_holder_of
 from ..store.queries import find_issue
 from ..store.sqlite_errors import explain
 from ..workflow.config import Config
+from ..workflow.loader import Examination, examine
 from .format import clean, named_workflow, runnable
 
 if TYPE_CHECKING:
-    from ..workflow.loader import Examination, Workflow
+    from ..workflow.loader import Workflow
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 PLACE = click.Path(path_type=Path)
 DEFAULT = "WORKFLOW.md"
+TRACKER_DEADLINE = 30.0
 BY_POSITION = "sortie.workflow"
 
 
@@ -136,10 +138,13 @@ def load_config(workflow: Path) -> Config:
 
 def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke after the service started must not stop them."""
-    from ..engine.reload import examine_workflow
-
     _require(workflow)
-    found = examine_workflow(workflow, os.environ, trial=False)
+    found = examine(workflow, environ=os.environ, trial=False)
+    if found.workflow is None:
+        # Perhaps only for the settings of an agent that is not in use: to find out which there are takes long.
+        from ..engine.reload import examine_workflow
+
+        found = examine_workflow(workflow, os.environ, trial=False)
     config = _as_served(found.config)
     if found.workflow is None:
         if not config.db_path.exists():

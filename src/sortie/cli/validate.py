@@ -8,17 +8,16 @@ from pathlib import Path
 import anyio
 import click
 
-from ..engine.adapters import build_tracker
-from ..engine.effects import TRACKER_DEADLINE
-from ..engine.reload import examine_workflow
+from ..engine import adapters
 from ..errors import TrackerError
 from ..sources.remarks import remarks_on
 from ..workflow.config import Config
+from ..workflow.loader import Examination, examine
 from ..workflow.problems import Problem
-from .exit_codes import DONE, USAGE
 from .format import clean, runnable
+from .main import DONE, USAGE
 from .printing import print_json
-from .store_access import env_file_option, json_option, workflow_argument
+from .store_access import TRACKER_DEADLINE, env_file_option, json_option, workflow_argument
 
 
 @click.command("validate")
@@ -31,7 +30,7 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
     Where the issues are in a local file, what is wrong with them is shown as warnings. Nothing is contacted and
     nothing is created. Exit code 0 where the workflow can be used, else 2.
     """
-    examination = examine_workflow(workflow, os.environ, env_file)
+    examination = _examined(workflow, env_file)
     problems = [*examination.problems]
     if examination.workflow is not None:
         problems += anyio.run(_in_local_files, examination.config)
@@ -46,9 +45,19 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
     return USAGE if errors else DONE
 
 
+def _examined(workflow: Path, env_file: Path | None) -> Examination:
+    """Only where something is wrong it matters which kinds of agents are installed: to find out takes long."""
+    found = examine(workflow, environ=os.environ, env_file=env_file, inspect=adapters.problems)
+    if not found.errors:
+        return found
+    from ..engine.reload import examine_workflow
+
+    return examine_workflow(workflow, os.environ, env_file)
+
+
 async def _in_local_files(config: Config) -> list[Problem]:
     """What a look at the issues shows, where that is a look at a file; other trackers are left alone."""
-    tracker = build_tracker(config)
+    tracker = adapters.build_tracker(config)
     try:
         if not (files := tracker.watched_files()):
             return []

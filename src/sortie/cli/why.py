@@ -1,4 +1,7 @@
-"""`sortie why`: where an issue stands, then everything that happened to it, in order, as sentences."""
+"""`sortie why`: where an issue stands, then everything that happened to it, in order, as sentences.
+
+The store is asked first; the tracker only about what the store does not know, or has let go.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,39 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anyio
 import click
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.budget import day_of
 from ..core.events import kind_of
-from ..core.narrate import narrate
+from ..core.narrate import RULES, narrate
 from ..core.redact import Redactor
-from ..errors import SortieError
-from ..store.load import look
+from ..errors import SortieError, TrackerError
+from ..store.load import Loaded, look
 from ..store.lock import holder_of
 from ..store.queries import LoggedEvent, find_issue, last_events
 from ..workflow.config import Config
-from .exit_codes import DONE, FAILED
-from .format import clean, runnable, stamp
+from .format import clean, duration, runnable, stamp
+from .main import DONE, FAILED
 from .printing import print_json
-from .situation import Situation, ask_tracker, situation_of
-from .store_access import complain, json_option, load_config, looking_at, workflow_option
+from .store_access import TRACKER_DEADLINE, complain, json_option, load_config, looking_at, workflow_option
+
+if TYPE_CHECKING:
+    from ..core.model import Issue
+    from ..trackers.tracker import Tracker
 
 EVENTS_SHOWN = 1000
+
+
+class Situation(Struct, frozen=True):
+    """`state` is for programs: running, parked, waiting, held-back, ready, released, unseen or unknown."""
+
+    state: str
+    sentence: str
 
 
 @click.command("why")
@@ -57,7 +71,7 @@ def look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
     situation, events = _look_up(config, issue)
     if situation.state == "released":
         with suppress(SortieError):
-            told = anyio.run(ask_tracker, config, issue)
+            told = _ask_tracker(config, issue)
             if told.state != "unknown":
                 situation = Situation("released", told.sentence)
     return situation, events
@@ -74,7 +88,7 @@ def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
                     complain(sentence)
                 situation = situation_of(issue_id, known, now, served=served)
                 return situation, last_events(db, issue_id=issue_id, limit=EVENTS_SHOWN)
-    return anyio.run(ask_tracker, config, issue), []
+    return _ask_tracker(config, issue), []
 
 
 def _plain(entry: LoggedEvent, hide: Callable[[str], str]) -> dict[str, Any]:
@@ -88,3 +102,105 @@ def _plain(entry: LoggedEvent, hide: Callable[[str], str]) -> dict[str, Any]:
         "run_id": entry.event.run_id,
         "event": msgspec.to_builtins(entry.event),
     }
+
+
+def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> Situation:
+    """What the store knows; `served` says whether a service runs."""
+    for claim in loaded.claims:
+        if claim.issue_id == issue_id:
+            return _running(claim.claimed_at, claim.attempt, claim.turn, claim.stop_cause, now, served=served)
+    for parked in loaded.parked:
+        if parked.issue_id == issue_id:
+            free = f"`sortie unpark {parked.identifier}` frees it"
+            return Situation(
+                "parked", f"It is parked since {stamp(parked.since)} because: {parked.reason.rstrip('.')}; {free}."
+            )
+    idle = "" if served else " The service is not running; `sortie run` starts it."
+    for retry in loaded.retries:
+        if retry.issue_id == issue_id and retry.kind == "held":
+            hurry = f"`sortie retry {retry.identifier}` tries it at once"
+            return Situation("waiting", f"Its agent cannot run: {retry.error.rstrip('.')}; {hurry}.{idle}")
+        if retry.issue_id == issue_id:
+            left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
+            why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind
+            return Situation(
+                "waiting", f"It waits until {stamp(retry.due_at)}{left} for its next try, {why}.{idle}"
+            )
+    if issue_id not in loaded.issues:
+        return Situation(
+            "released", "Nothing is to be done: the tracker does not show it among the active issues any more."
+        )
+    if issue_id in loaded.skips:
+        rule, detail = loaded.skips[issue_id]
+        because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)
+        return Situation("held-back", f"It has not started because {because}.{idle}")
+    return Situation("ready", f"It is ready and starts at the next look at the tracker.{idle}")
+
+
+def _running(since: float, attempt: int, turn: int, stop: str, now: float, *, served: bool) -> Situation:
+    what = f"attempt {attempt}, turn {turn}"
+    if not served:
+        return Situation("interrupted", f"It was running ({what}) when the service died; `sortie run` resumes it.")
+    ending = f", and is being stopped ({stop})" if stop else ""
+    return Situation("running", f"It is running since {stamp(since)} ({duration(now - since)}), {what}{ending}.")
+
+
+def _ask_tracker(config: Config, text: str) -> Situation:
+    """About an issue that the store has never seen, or has let go."""
+    import anyio  # with the rest of what a tracker needs: most questions are answered without one
+
+    return anyio.run(_asked, config, text)
+
+
+async def _asked(config: Config, text: str) -> Situation:
+    import anyio
+
+    from ..engine.adapters import build_tracker
+
+    tracker = build_tracker(config)
+    try:
+        with anyio.fail_after(TRACKER_DEADLINE):
+            return await _look(tracker, config, text)
+    except TimeoutError:
+        return Situation("unknown", f"{text} is not known here, and the tracker did not answer.")
+    except TrackerError as error:
+        if error.kind == TrackerError.NOT_FOUND:
+            states = ", ".join(config.tracker.active_states) or "any but the terminal ones"
+            return Situation(
+                "unknown", f"{text} is not known to the tracker as an active issue (active states: {states})."
+            )
+        return Situation("unknown", f"{text} is not known here, and the tracker could not be asked: {error}")
+    finally:
+        await tracker.aclose()
+
+
+async def _look(tracker: Tracker, config: Config, text: str) -> Situation:
+    candidates = await tracker.fetch_candidates()
+    if any(text in (issue.id, issue.identifier) for issue in candidates.issues):
+        return Situation(
+            "unseen", f"The tracker shows {text}, but no service has looked since; start `sortie run`."
+        )
+    issue = await _find(tracker, config, text)
+    if config.policy().is_active(issue.state):
+        return Situation("unseen", f"{text} is in {issue.state}, but the tracker does not offer it as work.")
+    return Situation("unseen", f"{text} is in {issue.state}, which is not an active state.")
+
+
+async def _find(tracker: Tracker, config: Config, text: str) -> Issue:
+    """By id; else by the name people use, which is looked for among all that is in the tracker."""
+    from ..engine.adapters import build_tracker
+
+    try:
+        return await tracker.fetch_issue(text)
+    except TrackerError as error:
+        if error.kind != TrackerError.NOT_FOUND:
+            raise
+        every_state = replace(config.tracker, active_states=(), terminal_states=())
+        everything = build_tracker(replace(config, tracker=every_state))
+        try:
+            for issue in (await everything.fetch_candidates()).issues:
+                if issue.identifier == text:
+                    return issue
+        finally:
+            await everything.aclose()
+        raise
