@@ -14,7 +14,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -210,7 +209,7 @@ def _try(descriptor: int, kind: int) -> bool:
 
 def _said(holder: Mapping[str, Any]) -> bytes:
     since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since, **holder}).encode()
+    return json.dumps({"pid": os.getpid(), "host": os.uname().nodename, "since": since, **holder}).encode()
 
 
 def _read(descriptor: int) -> dict[str, Any]:
