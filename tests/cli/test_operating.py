@@ -1,4 +1,4 @@
-"""`unpark`, `stop` and `retry`: through a running service, and on the store where none runs."""
+"""`start`, `stop`, `retry` and `unpark`: through a running service, and on the store where none runs."""
 
 from __future__ import annotations
 
@@ -166,7 +166,58 @@ def test_a_service_stops_everything_at_once(scene, say):
 
 
 def test_which_issues_are_meant_must_be_said_and_said_once(say):
-    for arguments in (("unpark",), ("stop",), ("stop", "T-1", "--all"), ("retry", "T-1", "--reason", "error")):
+    for arguments in (
+        ("unpark",),
+        ("stop",),
+        ("start",),
+        ("stop", "T-1", "--all"),
+        ("retry", "T-1", "--reason", "error"),
+    ):
         refused = say(*arguments)
         assert refused.code == 2
         assert "--all" in refused.err
+
+
+def test_start_without_a_service_is_queued_for_the_next_one(scene, say):
+    """Also an issue that the store has never seen: only a service can ask the tracker about it."""
+    scene.issue(1, BLOCK)
+    scene.issue(2, REVIEW, state="Backlog")
+    scene.run("run", "--until-idle")
+    said = say("start", "T-2", "T-1", "T-2")
+    assert (said.code, said.err) == (0, "")
+    assert [line.partition(":")[0] for line in said.out.splitlines()] == ["T-2 is queued", "T-1 is queued"]
+    assert "sortie run -w" in said.out
+    waiting = pending(scene.directory / ".sortie.db")
+    assert [(command.verb, command.issue) for command in waiting] == [("start", "T-2"), ("start", "T-1")]
+    assert states_of(say) == {"T-1": "parked"}, "nothing else is changed"
+
+
+def test_start_chooses_among_what_is_parked_or_waits(scene, say):
+    for number in (1, 2):
+        scene.issue(number, BLOCK)
+    scene.run("run", "--until-idle")
+    assert say("stop", "--all").out == "There is nothing to stop.\n"
+    assert say("start", "--reason", "budget").out == "There is nothing to start.\n"
+    assert say("start", "--reason", "signal").out.count("is queued") == 2
+    assert [command.issue for command in pending(scene.directory / ".sortie.db")] == ["T-1", "T-2"]
+
+
+def test_start_leaves_a_running_service_the_command(scene, say):
+    scene.issue(1, BLOCK)
+    with scene.service() as service:
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: states_of(say) == {"T-1": "parked"})
+        service.send_signal(signal.SIGSTOP)
+        with scene.background("start", "T-1") as asked:
+            (command,) = wait_until(lambda: pending(scene.directory / ".sortie.db"))
+            assert (command.verb, command.issue) == ("start", "T-1")
+            service.send_signal(signal.SIGCONT)
+            out, err = asked.communicate(timeout=30)
+    assert (out + err).startswith(("T-1", "start")), "the answer of the service"
+
+
+def test_start_without_a_store_makes_none(scene, say):
+    said = say("start", "T-1")
+    assert said.code == 1
+    assert "sortie run" in said.err
+    assert not (scene.directory / ".sortie.db").exists()

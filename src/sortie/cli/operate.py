@@ -1,4 +1,4 @@
-"""`sortie unpark|stop|retry`: the operator's hands, through the service if one runs, else on the store itself."""
+"""`sortie start|stop|retry|unpark`: a person's commands, through the service where one runs, else on the store."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-import anyio
 import click
 
 from ..core.budget import day_of
 from ..core.events import AnyEvent, Commanded, ParkKind, RetryKind
 from ..core.operator import matching, obey
-from ..core.schedule import Schedule
 from ..errors import SortieError, StoreLocked
 from ..store.commands import CommandOutcome, add_commands, command_outcome
 from ..store.connect import connect_readonly
 from ..store.load import load
 from ..store.lock import holder_of
-from ..store.open import Store
 from ..workflow.config import Config
-from .exit_codes import DONE, FAILED
 from .format import clean, runnable
+from .main import DONE, FAILED
 from .store_access import load_config, looking_at, workflow_option
+
+if TYPE_CHECKING:
+    from ..core.schedule import Schedule
 
 ANSWER_WITHIN = 15.0
 ASK_EVERY = 0.05
@@ -45,6 +45,17 @@ def _several(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
     command = click.option("--all", "everything", is_flag=True, help="All to which it applies.")(command)
     return click.argument("issues", nargs=-1, metavar="[ISSUE]...")(command)
+
+
+@click.command("start")
+@_several
+@workflow_option
+def start_command(issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
+    """Start issues that would not start by themselves: not active, blocked by others, parked or waiting.
+
+    Where no service runs, they start with the next `sortie run`.
+    """
+    return _operate("start", issues, everything, kind, workflow)
 
 
 @click.command("unpark")
@@ -85,7 +96,7 @@ def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | N
         return DONE
     outcomes = _carry_out(config, verb, named)
     for issue, outcome in zip(named, outcomes, strict=True):
-        said = outcome.outcome if outcome.ok else _refusal(config, issue, outcome)
+        said = outcome.outcome if outcome.ok or verb == "start" else _refusal(config, issue, outcome)
         click.echo(clean(runnable(said)), err=not outcome.ok)
     return DONE if all(outcome.ok for outcome in outcomes) else FAILED
 
@@ -106,7 +117,11 @@ def _chosen(config: Config, verb: str, kind: str) -> list[str]:
     with closing(connect_readonly(config.db_path)) as db:
         schedule = _world(db, config)
     held = verb == "retry" and schedule.fault_of(schedule.policy.provider) is not None
-    return [*matching(schedule, verb, kind), *([THE_AGENT] if held and not kind else [])]
+    # What can be started by hand is what can be tried again: all that is parked or waits.
+    return [
+        *matching(schedule, "retry" if verb == "start" else verb, kind),
+        *([THE_AGENT] if held and not kind else []),
+    ]
 
 
 def _world(db: Any, config: Config) -> Schedule:
@@ -120,10 +135,23 @@ def _carry_out(config: Config, verb: str, issues: list[str]) -> list[CommandOutc
         pass  # no store, or not one of ours: say so instead of making one
     if holder_of(config.db_path) is not None:
         return ask_service(config, verb, issues)
+    if verb == "start":
+        return _queue(config, verb, issues)
+    import anyio
+
     try:
         return anyio.run(obey_offline, config, verb, issues)
     except StoreLocked:  # a service started just now
         return ask_service(config, verb, issues)
+
+
+def _queue(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+    """Leave the commands for the next service: only one that knows the tracker can carry them out."""
+    add_commands(config.db_path, verb, issues)
+    now = time.time()
+    return [
+        CommandOutcome(True, f"{issue} is queued: it starts with the next `sortie run`.", now) for issue in issues
+    ]
 
 
 def ask_service(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
@@ -147,6 +175,8 @@ def ask_service(config: Config, verb: str, issues: list[str]) -> list[CommandOut
 
 async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
     """What the service would do with the commands, done on the store while nobody else owns it."""
+    from ..store.open import Store
+
     now = time.time()
     outcomes = []
     async with Store.open(config.db_path, holder={"command": verb}) as store:
