@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sortie.workflow.config import NO_EFFECT, UNSUPPORTED, Settings
+from sortie.workflow.config import NO_EFFECT, UNSUPPORTED, WorkflowSettings
 from sortie.workflow.fields import ANY, leaves
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,7 +26,7 @@ def test_the_workflow_page_has_every_setting():
     page = (ROOT / "docs/workflow.md").read_text()
     cells = re.findall(r"^\| (`.*?) \|", page, re.M)
     named = {name for cell in cells for name in re.findall(r"`([a-z_.A-Z]+)`", cell)}
-    for key, _, _ in leaves(Settings()):
+    for key, _, _ in leaves(WorkflowSettings()):
         if ANY in key:
             key = key.split("." + ANY)[0]
         assert any(name == key or name.startswith(key + ".") for name in named), f"{key} is not described"
@@ -36,7 +36,7 @@ def test_the_workflow_page_has_every_setting():
 
 def test_the_workflow_page_tells_the_defaults():
     page = (ROOT / "docs/workflow.md").read_text()
-    for key, _, default in leaves(Settings()):
+    for key, _, default in leaves(WorkflowSettings()):
         row = re.search(rf"^\| `{re.escape(key)}` \| `(.*?)` \|", page, re.M)
         if not row or default in ("", (), False):
             continue
@@ -47,7 +47,7 @@ def test_the_workflow_page_tells_the_defaults():
 
 def test_the_workflow_page_marks_what_the_environment_overrides():
     page = (ROOT / "docs/workflow.md").read_text()
-    for key, kind, _ in leaves(Settings()):
+    for key, kind, _ in leaves(WorkflowSettings()):
         if row := re.search(rf"^\| .*`{re.escape(key)}`.*? \| .*? \| (yes)? ?\|", page, re.M):
             assert (row[1] == "yes") == kind.env, key
 

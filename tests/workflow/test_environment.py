@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import sortie
-from sortie.workflow.config import Settings
+from sortie.workflow.config import WorkflowSettings
 from sortie.workflow.fields import leaves
 from sortie.workflow.loader import check, load
 from sortie.workflow.variables import override_name
@@ -53,7 +53,7 @@ def test_a_variable_overrides_its_setting(tmp_path, name):
 
 
 def test_exactly_these_settings_can_be_overridden():
-    assert {override_name(key) for key, kind, _ in leaves(Settings()) if kind.env} == set(OVERRIDES)
+    assert {override_name(key) for key, kind, _ in leaves(WorkflowSettings()) if kind.env} == set(OVERRIDES)
 
 
 @pytest.mark.parametrize(

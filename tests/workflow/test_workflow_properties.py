@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sortie.errors import ConfigurationError
-from sortie.workflow.config import Settings
+from sortie.workflow.config import WorkflowSettings
 from sortie.workflow.fields import entries, leaves
 from sortie.workflow.loader import check, load
 
@@ -68,8 +68,8 @@ def nested(assignments):
 
 
 known_keys = st.sampled_from(
-    [key.replace("*", "mock") for key, _, _ in leaves(Settings())]
-    + [*entries(Settings), "server", "worker", "file"]
+    [key.replace("*", "mock") for key, _, _ in leaves(WorkflowSettings())]
+    + [*entries(WorkflowSettings), "server", "worker", "file"]
 )
 maps_of_known_keys = st.lists(st.tuples(known_keys, values), max_size=8).map(nested)
 

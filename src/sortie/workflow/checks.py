@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from .config import Settings
+from .config import WorkflowSettings
 from .fields import VARIABLE_NAME, entries, leaves
 from .problems import Problems, Severity, closest, did_you_mean
 from .variables import ENV_FILE, OURS, PREFIX, Variables, override_name
@@ -15,7 +15,7 @@ from .variables import ENV_FILE, OURS, PREFIX, Variables, override_name
 Kinds = Mapping[str, Collection[str]]
 NO_KINDS: Kinds = {}
 
-Finding = tuple[Severity, str, str]
+Contradiction = tuple[Severity, str, str]
 
 # Of two names that both begin with the prefix, much is the same anyway.
 _ALIKE = 0.75
@@ -27,11 +27,11 @@ class Checks(Struct, frozen=True):
     A rule is left out where one of its values is among the `rejected`. Each finding is severity, key and sentence.
     """
 
-    settings: Settings
+    settings: WorkflowSettings
     rejected: Collection[str]
     is_given: Callable[[str], bool]
 
-    def run(self, kinds: Kinds, variables: Mapping[str, str]) -> Iterator[Finding]:
+    def run(self, kinds: Kinds, variables: Mapping[str, str]) -> Iterator[Contradiction]:
         yield from self._kinds(kinds)
         if self._accepted("tracker", "tracker.active_states", "tracker.terminal_states"):
             yield from self._state_lists()
@@ -47,7 +47,7 @@ class Checks(Struct, frozen=True):
     def _accepted(self, *keys: str) -> bool:
         return not any(key in self.rejected for key in keys)
 
-    def _kinds(self, kinds: Kinds) -> Iterator[Finding]:
+    def _kinds(self, kinds: Kinds) -> Iterator[Contradiction]:
         chosen = {"tracker": self.settings.tracker.kind, "agent": self.settings.agent.kind}
         if not chosen["tracker"] and self._accepted("tracker", "tracker.kind"):
             yield "error", "tracker.kind", 'is missing; name the tracker, such as "file"'
@@ -57,7 +57,7 @@ class Checks(Struct, frozen=True):
                 fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
                 yield "error", f"{part}.kind", f'there is no {part} "{kind}" here{fix}'
 
-    def _state_lists(self) -> Iterator[Finding]:
+    def _state_lists(self) -> Iterator[Contradiction]:
         tracker = self.settings.tracker
         if not tracker.active_states and not tracker.terminal_states:
             key = "tracker.active_states"
@@ -66,7 +66,7 @@ class Checks(Struct, frozen=True):
             if _has(tracker.active_states, state):
                 yield "error", "tracker.terminal_states", f'"{state}" is also in tracker.active_states'
 
-    def _handoff_state(self) -> Iterator[Finding]:
+    def _handoff_state(self) -> Iterator[Contradiction]:
         tracker = self.settings.tracker
         state, key = tracker.handoff_state, "tracker.handoff_state"
         if not state or not self._accepted(key):
@@ -78,7 +78,7 @@ class Checks(Struct, frozen=True):
         elif not tracker.active_states:
             yield "error", key, "needs tracker.active_states; without them an issue handed off would start again"
 
-    def _in_progress_state(self) -> Iterator[Finding]:
+    def _in_progress_state(self) -> Iterator[Contradiction]:
         tracker = self.settings.tracker
         state, key = tracker.in_progress_state, "tracker.in_progress_state"
         if not state or not self._accepted(key, "tracker.handoff_state"):
@@ -90,7 +90,7 @@ class Checks(Struct, frozen=True):
         elif tracker.active_states and not _has(tracker.active_states, state):
             yield "error", key, f'"{state}" must be one of tracker.active_states'
 
-    def _slots_by_state(self) -> Iterator[Finding]:
+    def _slots_by_state(self) -> Iterator[Contradiction]:
         active = self.settings.tracker.active_states
         seen: set[str] = set()
         for name in self.settings.agent.max_concurrent_agents_by_state:
@@ -102,13 +102,13 @@ class Checks(Struct, frozen=True):
                 hint = did_you_mean(name, active)
                 yield "warning", key, f"is not one of tracker.active_states, so it has no effect{hint}"
 
-    def _root(self) -> Iterator[Finding]:
+    def _root(self) -> Iterator[Contradiction]:
         root = str(self.settings.workspace.root.resolve())
         if ":" in root and self._accepted("workspace.root"):
             detail = f"git cannot be kept below {root}, because it takes the colon for the end of a path"
             yield "error", "workspace.root", f"{detail}; choose a directory without one"
 
-    def _sessions(self) -> Iterator[Finding]:
+    def _sessions(self) -> Iterator[Contradiction]:
         key = "agent.max_sessions"
         if not self.is_given(key) or not self._accepted(key):
             return
@@ -122,12 +122,12 @@ class Checks(Struct, frozen=True):
 
 def check_variables(variables: Variables, workflow: str, problems: Problems) -> None:
     """Warn of those that look like a setting and are none. What the workflow mentions somebody wants to be so."""
-    settings = {override_name(key): (key, kind.env) for key, kind, _ in leaves(Settings())}
+    settings = {override_name(key): (key, kind.env) for key, kind, _ in leaves(WorkflowSettings())}
     expected = {*OURS, *(name for name, (_, overridable) in settings.items() if overridable)}
     expected |= {*VARIABLE_NAME.findall(workflow)}
     for name in sorted({name for name in variables.values if name.startswith(PREFIX)} - expected):
         close = closest(name, [*settings, ENV_FILE], _ALIKE)
-        if not close and name.removeprefix(PREFIX).partition("_")[0].lower() not in entries(Settings):
+        if not close and name.removeprefix(PREFIX).partition("_")[0].lower() not in entries(WorkflowSettings):
             continue  # of somebody's own tools, for all we know
         key, overridable = settings.get(close, ("", True))
         hint = f'; did you mean "{close}"?' if close else ""

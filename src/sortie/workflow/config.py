@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
-from .fields import FilePath, Flag, Milliseconds, Text, Texts, Whole
+from .fields import FilePath, Flag, Milliseconds, PlainText, Texts, Whole
 
 # Sections of other implementations that are refused, and keys that do nothing here.
 UNSUPPORTED = frozenset({"self_review", "reactions", "ci_feedback", "worker"})
@@ -33,15 +33,15 @@ class CommentsConfig(Struct, frozen=True, kw_only=True):
 
 
 class TrackerConfig(Struct, frozen=True, kw_only=True):
-    kind: Annotated[str, Text(filled=True, env=True)] = ""
-    endpoint: Annotated[str, Text(env=True, expand="whole")] = ""
-    api_key: Annotated[str, Text(env=True, expand="anywhere", secret=True)] = ""
-    project: Annotated[str, Text(env=True, expand="whole")] = ""
+    kind: Annotated[str, PlainText(filled=True, env=True)] = ""
+    endpoint: Annotated[str, PlainText(env=True, expand="whole")] = ""
+    api_key: Annotated[str, PlainText(env=True, expand="anywhere", secret=True)] = ""
+    project: Annotated[str, PlainText(env=True, expand="whole")] = ""
     active_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
     terminal_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
-    query_filter: Annotated[str, Text(env=True, expand="whole")] = ""
-    handoff_state: Annotated[str, Text(filled=True, env=True, expand="whole")] = ""
-    in_progress_state: Annotated[str, Text(filled=True, env=True, expand="whole")] = ""
+    query_filter: Annotated[str, PlainText(env=True, expand="whole")] = ""
+    handoff_state: Annotated[str, PlainText(filled=True, env=True, expand="whole")] = ""
+    in_progress_state: Annotated[str, PlainText(filled=True, env=True, expand="whole")] = ""
     comments: CommentsConfig = CommentsConfig()
 
     def __repr__(self) -> str:
@@ -74,8 +74,8 @@ class AgentConfig(Struct, frozen=True, kw_only=True):
     `max_sessions` is the older name of `budget.per_issue.sessions`, and counts only there.
     """
 
-    kind: Annotated[str, Text(filled=True, env=True)] = "claude-code"
-    command: Annotated[str, Text(env=True)] = ""
+    kind: Annotated[str, PlainText(filled=True, env=True)] = "claude-code"
+    command: Annotated[str, PlainText(env=True)] = ""
     turn_timeout: Annotated[float, Milliseconds(least=1, env=True)] = 3600.0
     read_timeout: Annotated[float, Milliseconds(least=1, env=True)] = 60.0
     stall_timeout: Annotated[float, Milliseconds(least=0, env=True)] = 300.0
@@ -109,7 +109,7 @@ class LoggingConfig(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class WorkflowSettings(Struct, frozen=True, kw_only=True):
     """What can be written between the two lines `---`, beside the blocks of trackers and agents."""
 
     tracker: TrackerConfig = TrackerConfig()
@@ -124,7 +124,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     token_rates: dict[str, TokenRates] = {}
 
 
-class Config(Settings, frozen=True, kw_only=True, dict=True):
+class Config(WorkflowSettings, frozen=True, kw_only=True, dict=True):
     """The settings as facts, and what else is known of the file.
 
     `options` holds the blocks named after tracker and agent kinds; `overrides` are the variables that this was read

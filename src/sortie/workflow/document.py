@@ -27,9 +27,11 @@ MOST_VALUES = 5_000
 LARGEST_NUMBER = 10**15
 
 _TAG = "tag:yaml.org,2002:"
+# The one written in Python would be slow, and quotes the text in its errors.
+_LOADER = yaml.CSafeLoader
 
 
-class Document(Struct, frozen=True):
+class WorkflowText(Struct, frozen=True):
     """The two halves of the file, each with the line of the file on which it begins."""
 
     settings: str
@@ -78,7 +80,7 @@ def decode(content: bytes, problems: Problems, *, file: str = "") -> str | None:
         return None
 
 
-def split(text: str, problems: Problems) -> Document | None:
+def split(text: str, problems: Problems) -> WorkflowText | None:
     """Settings between the first two lines `---`, the prompt after them; None where that form is missing."""
     lines = text.split("\n")
     if len(lines) < 2 or not _is_fence(lines[0]):
@@ -93,7 +95,7 @@ def split(text: str, problems: Problems) -> Document | None:
     prompt = "\n".join(lines[closing:])
     if not prompt.strip():
         problems.error("the prompt is empty; write it after this line", line=closing)
-    return Document("\n".join(lines[1 : closing - 1]) + "\n", 2, prompt, closing + 1)
+    return WorkflowText("\n".join(lines[1 : closing - 1]) + "\n", 2, prompt, closing + 1)
 
 
 def _is_fence(line: str) -> bool:
@@ -120,7 +122,7 @@ def read_tree(text: str, first_line: int, problems: Problems) -> Tree | None:
         if _too_deep(text):
             problems.error("the settings are nested too deeply", line=first_line)
             return None
-        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        root = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
         line, message = _syntax_error(error, text)
         problems.error(f"not valid YAML: {message}", line=first_line + line)
@@ -141,7 +143,7 @@ def read_tree(text: str, first_line: int, problems: Problems) -> Tree | None:
 
 def _too_deep(text: str) -> bool:
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+    for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):

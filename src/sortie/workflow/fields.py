@@ -44,7 +44,7 @@ class Kind(Struct, frozen=True, kw_only=True):
         return text
 
 
-class Text(Kind, frozen=True, kw_only=True):
+class PlainText(Kind, frozen=True, kw_only=True):
     """`filled`: written down, it says something."""
 
     filled: bool = False
@@ -58,7 +58,7 @@ class Text(Kind, frozen=True, kw_only=True):
         return value
 
 
-class FilePath(Text, frozen=True, kw_only=True):
+class FilePath(PlainText, frozen=True, kw_only=True):
     """Relative to the workflow; an empty one stands for the default."""
 
     def read(self, value: Any) -> str:
@@ -128,7 +128,7 @@ class Milliseconds(Whole, frozen=True, kw_only=True):
         return float(super().read(value) / 1000)
 
 
-class Amount(Kind, frozen=True):
+class Number(Kind, frozen=True):
     def read(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
             raise Unfit("must be a number of at least 0")
@@ -138,7 +138,7 @@ class Amount(Kind, frozen=True):
 class Limit(Kind, frozen=True, kw_only=True):
     """Such a number; 0 and `unlimited` stand for none."""
 
-    of: Whole | Amount
+    of: Whole | Number
 
     def read(self, value: Any) -> Any:
         if value == "unlimited" or (value == 0 and not isinstance(value, bool)):
@@ -155,18 +155,18 @@ class Map(Struct, frozen=True):
     values: Kind | type[Struct]
 
 
-Entry = Kind | Map | type[Struct]
+Content = Kind | Map | type[Struct]
 
 _PLAIN: dict[Any, Kind] = {
-    str: Text(),
+    str: PlainText(),
     bool: Flag(),
-    float: Amount(),
+    float: Number(),
     int | None: Limit(of=Whole(least=1)),
-    float | None: Limit(of=Amount()),
+    float | None: Limit(of=Number()),
 }
 
 
-def kind_of(annotation: Any) -> Entry:
+def kind_of(annotation: Any) -> Content:
     """What the annotation of a field says; a Struct is a section."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -184,7 +184,7 @@ def kind_of(annotation: Any) -> Entry:
 
 
 @functools.cache
-def entries(model: type[Struct]) -> dict[str, tuple[str, Entry]]:
+def entries(model: type[Struct]) -> dict[str, tuple[str, Content]]:
     """For each key of a section the name of its field, and what may stand there."""
     annotations = get_type_hints(model, include_extras=True)
     found = {name: kind_of(annotations[name]) for name in model.__struct_fields__}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..errors import ConfigurationError
 from .checks import NO_KINDS, Kinds, check_variables
 from .config import Config
-from .document import Document, decode, read_file, read_tree, split
+from .document import WorkflowText, decode, read_file, read_tree, split
 from .problems import Problem, Problems
 from .settings import read_config
 from .template import PromptTemplate
@@ -109,7 +109,7 @@ def examine(
     return Examination(workflow, found, digest, config)
 
 
-def _document(content: bytes, variables: Variables, problems: Problems) -> Document | None:
+def _document(content: bytes, variables: Variables, problems: Problems) -> WorkflowText | None:
     if any(problem.file == problems.file for problem in problems.in_order()):
         return None
     text = decode(content, problems)
@@ -119,7 +119,7 @@ def _document(content: bytes, variables: Variables, problems: Problems) -> Docum
     return document
 
 
-def _check_prompt(document: Document, config: Config | None, problems: Problems) -> None:
+def _check_prompt(document: WorkflowText, config: Config | None, problems: Problems) -> None:
     from .template_check import prompt_problems  # brings Jinja, which is most of the time of loading
 
     states = config.tracker.active_states if config else ()

@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from .checks import Checks, Kinds
-from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, Settings
+from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, WorkflowSettings
 from .document import Tree
-from .fields import Entry, Kind, Map, Unfit, entries, leaves, shown
+from .fields import Content, Kind, Map, Unfit, entries, leaves, shown
 from .problems import Problems, did_you_mean
 from .variables import OURS, PREFIX, Variables, at_home, expand, override_name, secrets_of
 
@@ -59,14 +59,14 @@ class Reading:
         self._variables = variables
         self._problems = problems
 
-    def settings(self) -> Settings:
-        known = {name: value for name, value in self._tree.values.items() if name in entries(Settings)}
-        return self._section(Settings(), known, "")
+    def settings(self) -> WorkflowSettings:
+        known = {name: value for name, value in self._tree.values.items() if name in entries(WorkflowSettings)}
+        return self._section(WorkflowSettings(), known, "")
 
     def options(self, kinds: Collection[str]) -> dict[str, dict[str, Any]]:
         """The blocks of trackers and agents; other keys that are not a setting are refused."""
         found: dict[str, dict[str, Any]] = {}
-        sections = entries(Settings)
+        sections = entries(WorkflowSettings)
         for name, value in self._tree.values.items():
             if name in sections:
                 continue
@@ -96,7 +96,7 @@ class Reading:
             }
         )
 
-    def _entry(self, entry: Entry, default: Any, written: dict[str, Any], name: str, path: str) -> Any:
+    def _entry(self, entry: Content, default: Any, written: dict[str, Any], name: str, path: str) -> Any:
         key = _join(path, name)
         if isinstance(entry, Kind):
             value = self._setting(entry, default, written, name, key)
@@ -163,6 +163,6 @@ def _join(path: str, name: str) -> str:
 def _unknown(name: str, path: str, siblings: Collection[str]) -> str:
     hint = did_you_mean(name, siblings)
     if not hint:
-        elsewhere = [key for key, _, _ in leaves(Settings()) if key.rpartition(".")[2] == name]
+        elsewhere = [key for key, _, _ in leaves(WorkflowSettings()) if key.rpartition(".")[2] == name]
         hint = f'; did you mean "{elsewhere[0]}"?' if elsewhere else ""
     return f"there is no such {'key in ' + path if path else 'section or key'}{hint}"

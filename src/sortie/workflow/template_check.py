@@ -91,10 +91,11 @@ def prompt_problems(text: str, states: tuple[str, ...]) -> tuple[tuple[Severity,
 
 def _trial(template: PromptTemplate, states: tuple[str, ...]) -> Iterator[tuple[Severity, int, str]]:
     end = time.thread_time() + LONGEST_RENDERING
+    samples = [*_samples(states)]
     for attempt, turn in _MOMENTS:
         faults: dict[tuple[int, str], str] = {}
         worked = False
-        for which, issue in _samples(states):
+        for which, issue in samples:
             try:
                 template.render(issue, attempt=attempt, turn=turn, max_turns=3)
                 worked = True
