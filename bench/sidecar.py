@@ -1,20 +1,23 @@
-"""The tool server: from start to an answered `tools/list`, alone and twenty at once, beside the official SDK."""
+"""The tool server: from start to an answered `tools/list`, alone and twenty at once, and a call when it is warm."""
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
-import sys
-import time
-from pathlib import Path
+from functools import partial
+from itertools import count
+from typing import Any
 
-from .baseline import bare_python
-from .project import Project, resident_mb
-from .row import Row
+from .bench import Bench
+from .floor import bare_python, side_by_side
+from .project import Project, memory_mb
+from .table import Row
 
-FRAMES = [
+Entry = tuple[list[str], dict[str, str]]
+
+AT_ONCE = 20
+FRAMES: list[dict[str, Any]] = [
     {
         "jsonrpc": "2.0",
         "id": 1,
@@ -29,41 +32,28 @@ FRAMES = [
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}},
 ]
 
-OFFICIAL = """
-import anyio, mcp.types as types
-from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
-async def list_tools(ctx, params):
-    tool = types.Tool(name="one", description="One.", input_schema={"type": "object"})
-    return types.ListToolsResult(tools=[tool])
-async def main():
-    server = Server("bench", on_list_tools=list_tools)
-    async with stdio_server() as (reader, writer):
-        await server.run(reader, writer, server.create_initialization_options())
-anyio.run(main)
-"""
-
 
 class Sidecar:
     """One server process and its first conversation."""
 
     def __init__(self, argv: list[str], env: dict[str, str]) -> None:
-        self.started = time.perf_counter()
         self.process = subprocess.Popen(
             argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+        self.send(*FRAMES)
+
+    def send(self, *frames: dict[str, Any]) -> None:
         assert self.process.stdin
-        self.process.stdin.write("".join(json.dumps(frame) + "\n" for frame in FRAMES))
+        self.process.stdin.write("".join(json.dumps(frame) + "\n" for frame in frames))
         self.process.stdin.flush()
 
-    def answered(self) -> float:
-        """Seconds from the start to the list of tools."""
+    def answer(self, number: int) -> Any:
+        """The result that bears this number; the server says whatever else it likes before."""
         assert self.process.stdout
         for line in self.process.stdout:
             answer = json.loads(line)
-            if answer.get("id") == 2:
-                assert answer["result"]["tools"], answer
-                return time.perf_counter() - self.started
+            if answer.get("id") == number:
+                return answer["result"]
         raise RuntimeError("the server ended without an answer")
 
     def end(self) -> None:
@@ -73,61 +63,60 @@ class Sidecar:
         self.process.stdout.close()
 
 
-def measure(argv: list[str], env: dict[str, str], times: int) -> tuple[float, float]:
-    """Median seconds and megabytes of one server at a time."""
-    seconds, memory = [], []
-    for _ in range(times + 1):
-        sidecar = Sidecar(argv, env)
-        seconds.append(sidecar.answered())
-        memory.append(resident_mb(sidecar.process.pid))
-        sidecar.end()
-    return statistics.median(seconds[1:]), statistics.median(memory[1:])
-
-
-def at_once(argv: list[str], env: dict[str, str], count: int) -> float:
-    """Seconds until all of them have answered."""
-    before = time.perf_counter()
-    sidecars = [Sidecar(argv, env) for _ in range(count)]
-    for sidecar in sidecars:
-        sidecar.answered()
-    elapsed = time.perf_counter() - before
-    for sidecar in sidecars:
-        sidecar.end()
-    return elapsed
-
-
-def sidecar(root: Path) -> list[Row]:
-    python, start = bare_python(), "a bare Python start"
-    argv, env = _prepared(root)
-    official = [sys.executable, "-c", OFFICIAL]
+def tool_server(bench: Bench) -> list[Row]:
+    """From its start to the list of tools, alone and twenty at once; then a call of the tracker when it is warm."""
+    entry = _entry_of_a_run(bench)
     rows = []
-    for name, command, environ in (("tool server", argv, env), ("official SDK", official, {**os.environ})):
-        seconds, memory = measure(command, environ, 9)
-        rows.append(
-            Row(f"{name}: start to tools/list", seconds * 1e3, "ms", seconds / python, "a bare Python start")
-        )
-        rows.append(Row(f"{name}: memory", memory, "MB", memory / _python_memory(), "a bare Python"))
-        together = at_once(command, environ, 20)
-        rows.append(Row(f"{name}: 20 at once", together, "s", together / python, start))
-    return rows
+    for what, many in (("start to tools/list", 1), (f"{AT_ONCE} at once", AT_ONCE)):
+        servers: list[Sidecar] = []
+
+        def listed(many: int = many, servers: list[Sidecar] = servers) -> None:
+            fresh = [Sidecar(*entry) for _ in range(many)]
+            assert all(server.answer(2)["tools"] for server in fresh)
+            servers += fresh
+
+        ours, floor = side_by_side(listed, partial(bare_python, many), 2 * bench.rounds + 1)
+        if many == 1:
+            memory = statistics.median(memory_mb(server.process.pid) for server in servers)
+        for server in servers:
+            server.end()
+        rows.append(Row(f"tool server: {what}", ours * 1e3, "ms", floor * 1e3, "`python -c pass`"))
+    rows.append(Row("tool server: memory", memory, "MB"))
+    return [*rows, _tracker_api(entry)]
 
 
-def _python_memory() -> float:
-    idle = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    try:
-        time.sleep(0.2)  # it has nothing to say when it is ready
-        return resident_mb(idle.pid)
-    finally:
-        idle.kill()
-        idle.communicate()
+def _tracker_api(entry: Entry) -> Row:
+    """The second call and those after it; the first loads the tracker."""
+    server = Sidecar(*entry)
+    params = {"name": "tracker_api", "arguments": {"operation": "fetch_issue", "issue_id": "1"}}
+    frame = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}
+    numbers = count(3)
+
+    def call() -> None:
+        number = next(numbers)
+        server.send({**frame, "id": number})
+        assert '"success":true' in server.answer(number)["content"][0]["text"].replace(" ", "")
+
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
+        ours, floor = side_by_side(call, partial(_echoed, cat, json.dumps(frame).encode() + b"\n"), 30)
+        cat.communicate()
+    server.end()
+    return Row("tracker_api call after the first", ours * 1e3, "ms", floor * 1e3, "a line through `cat`")
 
 
-def _prepared(root: Path) -> tuple[list[str], dict[str, str]]:
-    """What a run gives its sidecar: a real store, a workspace, and the prepared list of tools."""
-    agent = "cat >/dev/null; cp .sortie/mcp.json kept.json; mkdir -p .sortie; echo blocked > .sortie/status\n"
-    project = Project(root / "sidecar", agent=agent, slots=1)
+def _echoed(cat: subprocess.Popen[bytes], line: bytes) -> None:
+    assert cat.stdin and cat.stdout
+    cat.stdin.write(line)
+    cat.stdin.flush()
+    cat.stdout.readline()
+
+
+def _entry_of_a_run(bench: Bench) -> Entry:
+    """What a run gives its agent: how to start the server of a real store and workspace."""
+    folder = bench.root / "tool-server"
+    project = Project(folder, command="cp .sortie/mcp.json kept.json; echo blocked > .sortie/status", slots=1)
     project.write_issues(1)
     project.run_until_idle()
-    config = json.loads((project.directory / "workspaces/B-1/kept.json").read_text())
+    config = json.loads((folder / "workspaces/B-1/kept.json").read_text())
     entry = config["mcpServers"]["sortie-tools"]
     return [entry["command"], *entry["args"]], entry["env"]

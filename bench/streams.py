@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
-from pathlib import Path
+import statistics
 
 from tests.agents.playing import recorded
 from tests.agents.readers import READERS, transcripts_of
 
 from sortie.agents.turn_reader import TurnExit
 
-from .baseline import median_seconds
-from .project import Project, cpu_seconds, end
-from .row import Row
+from .bench import Bench
+from .floor import seconds, side_by_side
+from .project import Project
+from .table import Row
 
 LINES = 20_000
 AGENTS = 200
 ROUNDS = 20
 REPEATS = 12
 
+# As long as any stamp; only their number counts here.
+_STAMP = "printf '%-39s\\n' . >>stamps"
 
-def parsers(root: Path) -> list[Row]:  # noqa: ARG001 - nothing is written
+
+DECODED = "`json.loads` of each line"
+
+
+def readers(bench: Bench) -> list[Row]:
     """Lines per second of each reader over all its recordings, as one turn after the other."""
-    return [_parser(kind) for kind in READERS]
+    return [_reader(kind, 2 * bench.rounds - 1) for kind in READERS]
 
 
-def _parser(kind: str) -> Row:
+def _reader(kind: str, times: int) -> Row:
     turns = [recorded(name) for name in transcripts_of(kind)]
     lines = sum(map(len, turns))
     repeats = max(LINES // lines, 1)
@@ -46,44 +51,38 @@ def _parser(kind: str) -> Row:
                 for line in turn:
                     json.loads(line)
 
-    ours, theirs = median_seconds(read, 5), median_seconds(bare, 5)
-    return Row(f"reader of {kind}", lines * repeats / ours, "lines/s", ours / theirs, "`json.loads` of each line")
+    ours, floor = side_by_side(read, bare, times)
+    return Row(f"reader of {kind}", lines * repeats / ours, "lines/s", lines * repeats / floor, DECODED)
 
 
-def streaming(root: Path) -> list[Row]:
+def streaming(bench: Bench) -> list[Row]:
     """CPU of the service for each 1,000 events, with 200 agents that talk all at once.
 
     The agents are stand-ins which print a recording of Claude Code, so that the machine measures us and not them.
     """
     opening, *rest = recorded("claude-ok")
     *talk, last = rest
-    folder = root / "streaming"
+    folder = bench.root / "streaming"
     folder.mkdir(parents=True)
     for name, part in (("opening", [opening]), ("talk", talk * REPEATS), ("last", [last])):
         (folder / name).write_bytes(b"\n".join(part) + b"\n")
-    agent = (
-        f"cd {folder}; cat opening; until [ -e go ]; do sleep 0.5; done\n"
-        f"for n in $(seq {ROUNDS}); do cat talk; sleep 0.5; done; cat last\n"
+    rounds = ROUNDS // 4 if bench.quick else ROUNDS
+    script = folder / "agent.sh"
+    script.write_text(
+        f"cd {folder}; cat opening; {_STAMP}; until [ -e go ]; do sleep 0.5; done\n"
+        f"for n in $(seq {rounds}); do cat talk; sleep 0.5; done; {_STAMP}; cat last\n"
     )
-    project = Project(folder / "project", agent=agent, slots=AGENTS, kind="claude-code", max_turns=1)
+    project = Project(folder, command=f"sh {script}", slots=AGENTS, kind="claude-code", max_turns=1)
     project.write_issues(AGENTS)
     service = project.start()
-    project.wait_for_sessions(AGENTS)
+    service.until_stamped(AGENTS)
+    before = service.cpu()
     (folder / "go").touch()
-    before, since = cpu_seconds(service.pid), time.monotonic()
-    project.wait_for_runs(AGENTS)
-    cpu, seconds = cpu_seconds(service.pid) - before, time.monotonic() - since
-    end(service)
-    events = AGENTS * ROUNDS * len(talk) * REPEATS
-    per_thousand = cpu / events * 1000
-    bare = median_seconds(lambda: [json.loads(line) for line in talk * (1000 // len(talk))], 50)
-    print(f"{events} events in {seconds:.1f} s ", end="", file=sys.stderr)
-    return [
-        Row(
-            f"service CPU per 1,000 events, {AGENTS} agents streaming",
-            per_thousand * 1e3,
-            "ms",
-            per_thousand / bare,
-            "`json.loads` of each line",
-        )
-    ]
+    service.until_stamped(2 * AGENTS)
+    cpu = service.cpu() - before
+    service.end()
+    per_thousand = cpu / (AGENTS * rounds * len(talk) * REPEATS) * 1000
+    lines = (talk * 1000)[:1000]
+    bare = statistics.median(seconds(lambda: [json.loads(line) for line in lines]) for _ in range(50))
+    what = f"CPU of the service for 1,000 events, {AGENTS} agents talking"
+    return [Row(what, per_thousand * 1e3, "ms", bare * 1e3, DECODED)]
