@@ -14,7 +14,9 @@ from pathlib import Path
 
 from .bench import Bench
 from .drains import drain, sizes
+from .latencies import kill, start, turns, written
 from .profiling import profile
+from .reading import commands, look, sessions
 from .sidecar import tool_server
 from .streams import readers, streaming
 from .table import Row, as_table
@@ -23,6 +25,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 ALL: dict[str, Callable[[Bench], list[Row]]] = {
     "drain": drain,
     "sizes": sizes,
+    "turns": turns,
+    "start": start,
+    "written": written,
+    "kill": kill,
+    "sessions": sessions,
+    "look": look,
+    "commands": commands,
     "tools": tool_server,
     "readers": readers,
     "streaming": streaming,
@@ -66,7 +75,28 @@ def measured(names: list[str], *, quick: bool) -> str:
 
 def page(text: str, names: list[str], *, quick: bool) -> str:
     command = " ".join(["python3 dev.py bench", *names, *(["--quick"] if quick else []), "--write"])
-    return f"# Benchmarks\n\nMade by `{command}` on {datetime.now(UTC):%Y-%m-%d}: {text}\n\n"
+    return f"""\
+# Benchmarks
+
+Made by `{command}` on {datetime.now(UTC):%Y-%m-%d}: {text}
+
+Every measurement runs the real service on the file tracker with real agent processes, which stamp their own first
+and last instruction. Absolute times depend on the machine, and move by half when it has other things to do. *Times
+the floor* carries over: the floor is measured in the same run, in turns with ours and with as many at once, and is
+the same program or call with nothing of ours around it. *Reach* is the goal, in the unit of the row. *Go, earlier*
+are figures of the implementation in Go from another day, quoted and not measured again; it keeps in memory what is
+on disk here before anything follows from it.
+
+| command | does |
+|---|---|
+| `python3 dev.py bench` | all of it, in some eight minutes; with `--quick` fewer rounds, in two |
+| `python3 dev.py bench drain turns` | only these; `--help` names all |
+| `python3 dev.py bench --write` | writes this page |
+| `python3 dev.py bench profile drain` | cProfile of the service over a drain of 500 issues at 10 slots |
+| `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
+
+How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`.
+"""
 
 
 if __name__ == "__main__":

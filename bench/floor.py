@@ -84,16 +84,27 @@ def _spawn(argv: list[str], environment: dict[str, str]) -> tuple[int, int, int]
     return pid, output, errors
 
 
-def first_instruction(program: Path, folder: Path, times: int) -> float:
-    """Median seconds from `posix_spawn` to the agent's first instruction."""
-    measured = []
-    for _ in range(times):
-        Stamps(folder).clear()
-        (folder / "0").mkdir(parents=True, exist_ok=True)
-        before = time.monotonic()
-        run([str(program)], [_environment(folder, folder / "0")], 1)
-        measured.append(Stamps(folder).starts()[0] - before)
-    return statistics.median(measured)
+_SPAWN_MANY = """
+import os, sys
+pids = [os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ) for _ in range(int(sys.argv[1]))]
+for pid in pids:
+    os.waitpid(pid, 0)
+"""
+
+
+def first_instruction(program: Path, folder: Path, *, from_python: bool = False, count: int = 1) -> float:
+    """Seconds from `posix_spawn` to the agent's first instruction; of the last, if there are more.
+
+    From a bare Python, which has to start first, it is the floor of anything that is written in Python.
+    """
+    workspace = folder / "0"
+    workspace.mkdir(parents=True, exist_ok=True)
+    stamps = Stamps(folder)
+    stamps.clear()
+    starter = [sys.executable, "-c", _SPAWN_MANY, str(count)] if from_python else []
+    before = time.monotonic()
+    run([*starter, str(program)], [_environment(folder, workspace)], 1)
+    return stamps.starts()[-1] - before
 
 
 def bare_python(at_once: int = 1) -> None:
@@ -107,7 +118,16 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - before
 
 
-def side_by_side(ours: Callable[[], object], floor: Callable[[], object], times: int) -> tuple[float, float]:
-    """Median seconds of both, taken in turns because the speed of the machine moves; the first of each warms up."""
-    measured = [(seconds(ours), seconds(floor)) for _ in range(times + 1)][1:]
-    return statistics.median(first for first, _ in measured), statistics.median(second for _, second in measured)
+def side_by_side(
+    ours: Callable[[], object], floor: Callable[[], object], times: int, afterwards: Callable[[], object] = bool
+) -> tuple[float, float]:
+    """Median seconds of both, taken in turns because the speed of the machine moves; the first of each warms up.
+
+    `afterwards` clears up after each of ours, outside the measured time.
+    """
+    mine, floors = [], []
+    for _ in range(times + 1):
+        mine.append(seconds(ours))
+        afterwards()
+        floors.append(seconds(floor))
+    return statistics.median(mine[1:]), statistics.median(floors[1:])

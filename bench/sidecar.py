@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import subprocess
 from functools import partial
-from itertools import count
 from typing import Any
 
 from .bench import Bench
@@ -66,23 +66,24 @@ class Sidecar:
 def tool_server(bench: Bench) -> list[Row]:
     """From its start to the list of tools, alone and twenty at once; then a call of the tracker when it is warm."""
     entry = _entry_of_a_run(bench)
+    servers: list[Sidecar] = []
+    memory: list[float] = []
+
+    def listed(count: int) -> None:
+        servers.extend(Sidecar(*entry) for _ in range(count))
+        assert all(server.answer(2)["tools"] for server in servers)
+
+    def ended() -> None:
+        memory.append(memory_mb(servers[0].process.pid, "Rss"))
+        while servers:
+            servers.pop().end()
+
     rows = []
-    for what, many in (("start to tools/list", 1), (f"{AT_ONCE} at once", AT_ONCE)):
-        servers: list[Sidecar] = []
-
-        def listed(many: int = many, servers: list[Sidecar] = servers) -> None:
-            fresh = [Sidecar(*entry) for _ in range(many)]
-            assert all(server.answer(2)["tools"] for server in fresh)
-            servers += fresh
-
-        ours, floor = side_by_side(listed, partial(bare_python, many), 2 * bench.rounds + 1)
-        if many == 1:
-            memory = statistics.median(memory_mb(server.process.pid) for server in servers)
-        for server in servers:
-            server.end()
+    for what, count in (("start to tools/list", 1), (f"{AT_ONCE} at once", AT_ONCE)):
+        times = 2 * bench.rounds + 3
+        ours, floor = side_by_side(partial(listed, count), partial(bare_python, count), times, ended)
         rows.append(Row(f"tool server: {what}", ours * 1e3, "ms", floor * 1e3, "`python -c pass`"))
-    rows.append(Row("tool server: memory", memory, "MB"))
-    return [*rows, _tracker_api(entry)]
+    return [*rows, Row("tool server: memory (RSS)", statistics.median(memory), "MB"), _tracker_api(entry)]
 
 
 def _tracker_api(entry: Entry) -> Row:
@@ -90,7 +91,7 @@ def _tracker_api(entry: Entry) -> Row:
     server = Sidecar(*entry)
     params = {"name": "tracker_api", "arguments": {"operation": "fetch_issue", "issue_id": "1"}}
     frame = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}
-    numbers = count(3)
+    numbers = itertools.count(3)
 
     def call() -> None:
         number = next(numbers)

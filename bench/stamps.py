@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LINE = 40
+COMPILERS = ("cc", "gcc", "clang", "tcc")
 
 # Where there is no C compiler. Its clock ticks a hundred times a second, so that short times mean little.
 SCRIPT = """\
@@ -42,16 +43,16 @@ class Stamp(NamedTuple):
 class Program:
     """The agent under the three names by which it is told what to do; see `agent.c`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, compilers: tuple[str, ...] = COMPILERS) -> None:
         path = folder / "agent"
-        self.described = _build(path)
+        self.described = _build(path, compilers)
         self.done, self.turn, self.hold = (path.with_name(f"agent-{word}") for word in ("done", "turn", "hold"))
         for name in (self.done, self.turn, self.hold):
             os.link(path, name)
 
 
-def _build(path: Path) -> str:
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang", "tcc"))), "")
+def _build(path: Path, compilers: tuple[str, ...]) -> str:
+    compiler = next(filter(None, map(shutil.which, compilers)), "")
     source = Path(__file__).with_name("agent.c")
     for flags in (["-static"], []) if compiler else ():
         built = subprocess.run([compiler, "-O2", *flags, "-o", path, source], capture_output=True, check=False)
