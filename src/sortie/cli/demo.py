@@ -16,11 +16,12 @@ import click
 from msgspec import Struct
 
 from ..core import events as ev
-from ..engine.adapters import build_tracker
 from ..engine.orchestrator import Orchestrator
-from ..engine.reload import load_workflow
 from ..engine.report import Summary
 from ..errors import SortieError
+from ..hosts.local_host import LocalHost, StatePaths
+from ..sources.adapters import load_workflow
+from ..sources.issues import IssueSource
 from .format import clean, program
 from .live import LiveView
 from .loglines import LogLines
@@ -129,13 +130,16 @@ class DemoOrchestrator(Orchestrator):
     """Drains itself when all six issues are settled: a reviewer acts in between, so being idle is not the end."""
 
     def __init__(self, workflow: Path, environ: dict[str, str], tally: Tally, output: LiveView | LogLines) -> None:
+        source = IssueSource.open(workflow, environ)
+        database = source.config.db_path
         super().__init__(
-            workflow,
-            environ=environ,
+            source,
+            [LocalHost(environ, state=StatePaths(database))],
+            database,
             listeners=[tally.on_event, self._drain_when_settled, output.on_event],
             on_trouble=output.on_trouble,
         )
-        self._tracker = build_tracker(load_workflow(workflow, environ, None).config)
+        self._tracker = source.tracker
         self._tally = tally
         self._output = output
 

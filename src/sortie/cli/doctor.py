@@ -17,12 +17,11 @@ import click
 from msgspec.structs import replace
 
 from ..agents.agent import Finding
-from ..engine.adapters import build_tracker
 from ..engine.probe import examine_agent
-from ..engine.reload import check_workflow, load_workflow
 from ..errors import SortieError, StoreError, WorkspaceError
 from ..runs.run_log import archive_directory, logs_directory
-from ..sources.remarks import remarks_on, unnamed_states
+from ..sources.adapters import build_tracker, check_workflow, load_workflow
+from ..sources.warnings import look_at, unnamed_states, warnings_about
 from ..store.connect import connect_readonly
 from ..store.lock import holder_of, root_holder_of, root_refusal
 from ..workflow.config import Config
@@ -80,7 +79,7 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
     return [
         *checks,
         *anyio.run(tracker, config),
-        *anyio.run(agent, loaded, probe),
+        *anyio.run(agent, loaded, env_file, probe),
         store(config),
         workspaces(config),
         *repository(config),
@@ -130,18 +129,19 @@ async def tracker(config: Config) -> list[Finding]:
     finally:
         await connection.aclose()
     policy = config.policy()
-    others = unnamed_states(candidates, policy)
+    seen = look_at(candidates)
+    others = unnamed_states(seen, policy)
     left_alone = f"; left alone: {others}" if others else ""
     return [
         Finding("PASS", name, f"{len(candidates.issues)} active issues{left_alone}"),
         *(Finding("WARN", "record", problem, "Correct it in the tracker.") for problem in candidates.problems),
-        *(Finding("WARN", "issues", f"{remark}.", remark.fix) for remark in remarks_on(candidates, policy)),
+        *(Finding("WARN", "issues", f"{warning}.", warning.fix) for warning in warnings_about(seen, policy)),
     ]
 
 
-async def agent(workflow: Workflow, probe: bool) -> list[Finding]:
+async def agent(workflow: Workflow, env_file: Path | None, probe: bool) -> list[Finding]:
     """What the agent's own adapter looks at, then the tool server, then the exchange where one is asked for."""
-    findings = await examine_agent(workflow, os.environ, probe=probe)
+    findings = await examine_agent(workflow.config.path, os.environ, env_file, probe=probe)
     name = f"agent ({workflow.config.agent.kind})"
     return [replace(found, name=name) if found.name == "program" else found for found in findings]
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..core import events as ev
 from ..core.narrate import narrate
-from ..engine.report import Glance, RunGlance
+from ..engine.report import LiveReport, RunReport
 from .format import amount, clean, duration, short
 from .loglines import STOPPING, learn_name
 from .printing import Columns
@@ -46,7 +46,7 @@ class LiveView:
 
     def __init__(
         self,
-        look: Callable[[], Glance | None],
+        look: Callable[[], LiveReport | None],
         hide: Callable[[str], str],
         names: dict[str, str],
         stream: IO[str] | None = None,
@@ -57,7 +57,7 @@ class LiveView:
         self._sentences: deque[Text] = deque(maxlen=SENTENCES)
         self._trouble = ""
         self._stopping = False
-        self._last: Glance | None = None
+        self._last: LiveReport | None = None
         self._console = _Terminal(stream or sys.stderr)
         self._live: Live | None = None
 
@@ -113,14 +113,14 @@ class LiveView:
         parts += [_one_line(sentence) for sentence in list(self._sentences)]
         return Group(*parts)
 
-    def _present(self) -> Glance | None:
+    def _present(self) -> LiveReport | None:
         try:
             self._last = self._look()
         except (RuntimeError, KeyError):
             pass  # the service changed something while we looked; the next look is a quarter of a second away
         return self._last
 
-    def _headline(self, seen: Glance) -> Text:
+    def _headline(self, seen: LiveReport) -> Text:
         counts = [
             f"{len(seen.running)} of {seen.slots} running",
             f"{seen.ready} ready",
@@ -130,7 +130,7 @@ class LiveView:
         spent = f"today {seen.today.sessions} sessions, {amount(seen.today.tokens)} tokens, ${seen.today.usd:.2f}"
         return _one_line(Text(f"sortie  {' · '.join(counts)}  ({spent})", style="bold"))
 
-    def _running(self, seen: Glance) -> list[RenderableType]:
+    def _running(self, seen: LiveReport) -> list[RenderableType]:
         if not seen.running:
             return []
         room = max(self._console.height - SENTENCES - 2 * MOST_LISTED - 4, 3)
@@ -144,7 +144,7 @@ class LiveView:
         )
         return [table, *_more(len(seen.running) - room)]
 
-    def _cells(self, run: RunGlance) -> tuple[str, ...]:
+    def _cells(self, run: RunReport) -> tuple[str, ...]:
         state = "ending" if run.ending else f"{run.turn}/{run.max_turns}"
         return (
             run.identifier,
@@ -155,7 +155,7 @@ class LiveView:
             short(self._hide(run.last_line[:LONGEST_LINE]), 200),
         )
 
-    def _waiting_and_parked(self, seen: Glance) -> list[RenderableType]:
+    def _waiting_and_parked(self, seen: LiveReport) -> list[RenderableType]:
         lines: list[RenderableType] = []
         for item in seen.waiting[:MOST_LISTED]:
             left = duration(item.retry.due_at - seen.now)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from ..core.budget import day_of
-from ..core.events import AnyEvent, Commanded, ParkKind, RetryKind
+from ..core.events import Commanded
+from ..core.model import ParkKind, RetryKind
 from ..core.operator import matching, obey
 from ..errors import SortieError, StoreLocked
 from ..store.commands import CommandOutcome, add_commands, command_outcome
@@ -115,7 +115,7 @@ def _refusal(config: Config, issue: str, outcome: CommandOutcome) -> str:
 def _chosen(config: Config, verb: str, kind: str) -> list[str]:
     """What the store says now; whatever changes before the command is carried out is answered then."""
     with closing(connect_readonly(config.db_path)) as db:
-        schedule = _world(db, config)
+        schedule = _remembered(db, config)
     held = verb == "retry" and schedule.fault_of(schedule.policy.provider) is not None
     # What can be started by hand is what can be tried again: all that is parked or waits.
     return [
@@ -124,10 +124,10 @@ def _chosen(config: Config, verb: str, kind: str) -> list[str]:
     ]
 
 
-def _world(db: Any, config: Config) -> Schedule:
-    from ..engine.memory import world_of
-
-    return world_of(load(db, day_of(time.time())), config.policy())
+def _remembered(db: Any, config: Config) -> Schedule:
+    schedule = load(db).schedule
+    schedule.policy = config.policy()
+    return schedule
 
 
 def _carry_out(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
@@ -178,18 +178,16 @@ async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Com
     from ..store.open import Store
 
     now = time.time()
-    outcomes = []
+    outcomes, changes = [], []
     async with Store.open(config.db_path, holder={"command": verb}) as store:
-        schedule = await store.read(lambda db: _world(db, config))
-        events: list[AnyEvent] = []
+        schedule = store.schedule
+        schedule.policy = config.policy()
         for issue in issues:
             answer = obey(schedule, verb, issue, now)
             done = Commanded(
                 at=now, issue_id=answer.issue_id, command_id=0, verb=verb, outcome=answer.outcome, ok=answer.ok
             )
-            for event in answer.events:
-                schedule.apply(event)
-            events += [done, *answer.events]
+            changes += [store.apply(event) for event in (done, *answer.events)]
             outcomes.append(CommandOutcome(answer.ok, answer.outcome, now))
-        await store.append(*events)
+        await store.write(changes)
     return outcomes

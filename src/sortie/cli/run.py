@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +18,9 @@ from .main import DONE, FAILED, UNFINISHED, decided
 from .store_access import env_file_option, json_option, load_checked, workflow_argument
 
 if TYPE_CHECKING:
-    from ..core import actions as act
+    from ..core import events as ev
     from ..engine.orchestrator import Orchestrator
-    from ..engine.report import Glance, Summary
+    from ..engine.report import LiveReport, Summary
     from ..store.load import Loaded
     from ..workflow.config import Config
     from .live import LiveView
@@ -83,7 +83,7 @@ def _serve(
     def build(output: Output) -> Orchestrator:
         for warning in loaded.warnings:
             output.log("warning", warning)
-        return Orchestrator(
+        return Orchestrator.for_workflow(
             workflow,
             environ=os.environ,
             env_file=env_file,
@@ -109,8 +109,9 @@ def _serve(
 
 def _names(before: Loaded) -> dict[str, str]:
     """By issue id: those that are active, and those of which only the workspace is left."""
-    left = {row.issue_id: row.identifier for row in before.workspaces}
-    return left | {view.id: view.identifier for view in before.issues.values()}
+    schedule = before.schedule
+    left = {record.issue_id: record.identifier for record in schedule.workspaces.values()}
+    return left | {view.id: view.identifier for view in schedule.issues.values()}
 
 
 def _code(summary: Summary, *, until_idle: bool) -> int:
@@ -150,15 +151,15 @@ def serve_with_output(
     from .live import LiveView, fits
     from .loglines import LogLines
 
-    def look() -> Glance | None:
-        return orchestrator.glance()
+    def look() -> LiveReport | None:
+        return orchestrator.report()
 
-    chosen = log_format or config.log_format
+    chosen = log_format or config.logging.format
     output: Output
     if fits(sys.stderr) and chosen != "json":
         output = LiveView(look, Redactor(config.secrets).text, names)
     else:
-        output = LogLines(log_level or config.log_level, as_json=chosen == "json", names=names)
+        output = LogLines(log_level or config.logging.level, as_json=chosen == "json", names=names)
     orchestrator = build(output)
 
     def end_output() -> None:
@@ -180,7 +181,7 @@ def _remembered(config: Config) -> Loaded | None:
         return None
     try:
         with closing(connect_readonly(config.db_path)) as db:
-            return load(db, "")
+            return load(db)
     except StoreError:
         return None  # the service itself is about to say what is wrong with it
 
@@ -211,47 +212,52 @@ def _records_forwarded(log: Callable[[str, str], None]) -> Iterator[None]:
 def _show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> int:
     """What a start would do now, without doing it."""
     import anyio
-    import msgspec
 
     from ..engine.preview import preview
     from .printing import Columns, print_json, print_table
 
     load_checked(workflow, env_file)
-    actions, remarks, problems = anyio.run(partial(preview, workflow, environ=os.environ, env_file=env_file))
-    for sentence in (*problems, *(f"{remark}. {remark.fix}" for remark in remarks)):
+    found = anyio.run(partial(preview, workflow, environ=os.environ, env_file=env_file))
+    for sentence in (*found.problems, *(f"{warning}. {warning.fix}" for warning in found.warnings)):
         click.echo(clean(f"warning: {sentence}"), err=True)
     if as_json:
-        print_json([{**msgspec.to_builtins(action), "text": ": ".join(_words(action))} for action in actions])
-    elif actions:
-        rows = [(_issue_of(action), *_words(action)) for action in actions]
+        print_json([{**_plain(event), "text": ": ".join(_words(event))} for event in found.decision])
+    elif found.decision:
+        rows = [(getattr(event, "identifier", event.issue_id), *_words(event)) for event in found.decision]
         print_table(Columns(("issue", "decision", "because"), rows, cut=("because",)))
     else:
         click.echo("The tracker shows no active issue; nothing would start.")
     return DONE
 
 
-def _issue_of(action: act.Action) -> str:
-    from ..core import actions as act
+def _plain(event: ev.AnyEvent) -> dict[str, Any]:
+    """The decision as data; its name says what would be done, as `decided`."""
+    import msgspec
 
-    return action.issue_id if isinstance(action, act.Stop) else action.identifier
+    told: dict[str, Any] = msgspec.to_builtins(event)
+    return {"do": _DECISIONS.get(told.pop("kind"), ""), **{key: told[key] for key in told if key != "at"}}
 
 
-def _words(action: act.Action) -> tuple[str, str]:
+_DECISIONS = {"claim": "start", "skip": "skip", "stop": "stop", "park": "park", "unpark": "unpark", "drop": "drop"}
+
+
+def _words(event: ev.AnyEvent) -> tuple[str, str]:
     """The decision, and the rule behind it."""
-    from ..core import actions as act
+    from ..core import events as ev
     from ..core.narrate import CAUSES, RULES
 
-    match action:
-        case act.Start():
-            return "would start", f"{CAUSES.get(action.cause, action.cause)} (attempt {action.attempt})"
-        case act.Skip():
-            rule = RULES.get(action.rule, action.rule)
-            return "held back", f"{rule}: {action.detail}" if action.detail else rule
-        case act.Stop():
-            return "would stop", action.detail
-        case act.ParkIssue():
-            return "would be parked", action.reason
-        case act.Unpark():
-            return "no longer parked", action.why
-        case act.DropRetry():
-            return "not tried again", action.why
+    match event:
+        case ev.Claimed():
+            return "would start", f"{CAUSES.get(event.cause, event.cause)} (attempt {event.attempt})"
+        case ev.Skipped():
+            rule = RULES.get(event.rule, event.rule)
+            return "held back", f"{rule}: {event.detail}" if event.detail else rule
+        case ev.Stopping():
+            return "would stop", event.detail
+        case ev.Parked():
+            return "would be parked", event.park.reason
+        case ev.Unparked():
+            return "no longer parked", event.why
+        case ev.RetryDropped():
+            return "not tried again", event.why
+    return "", ""

@@ -45,16 +45,17 @@ class Tally:
 
     def remember(self, loaded: Loaded) -> None:
         """What an earlier run left: it is not told again, but belongs into the table."""
-        for view in loaded.issues.values():
+        schedule = loaded.schedule
+        for view in schedule.issues.values():
             self.lines[view.id] = IssueTally(view.identifier, view.title)
-        for issue_id, (rule, detail) in loaded.skips.items():
+        for issue_id, (rule, detail) in schedule.skips.items():
             self._held_back(self._line(issue_id, issue_id), rule, detail)
-        for parked in loaded.parked:
+        for parked in schedule.parked.values():
             line = self._line(parked.issue_id, parked.identifier)
-            line.outcome, line.reason = "parked", parked.reason
-        for retry in loaded.retries:
-            line = self._line(retry.issue_id, retry.identifier)
-            line.outcome, line.reason = "waiting", retry.error
+            line.outcome, line.reason = "parked", parked.park.reason
+        for waiting in schedule.waiting.values():
+            line = self._line(waiting.issue_id, waiting.identifier)
+            line.outcome, line.reason = "waiting", waiting.retry.error
 
     def on_event(self, event: ev.AnyEvent) -> None:
         match event:

@@ -11,9 +11,9 @@ import click
 from msgspec.structs import asdict
 
 from ..core.budget import Spent, day_of
-from ..core.decide import dispatch_order
 from ..core.narrate import RULES
 from ..core.policy import Limits
+from ..core.ready_queue import dispatch_order
 from ..core.redact import Redactor
 from ..store.load import Loaded, look
 from ..store.lock import holder_of
@@ -50,10 +50,14 @@ def status_command(workflow: Path, as_json: bool) -> int:
     now = time.time()
     service = holder_of(config.db_path)
     with looking_at(config) as db:
-        loaded, spent, calls = look(db, day_of(now)), totals(db), tool_calls(db)
+        loaded, spent, calls = look(db, day=day_of(now)), totals(db), tool_calls(db)
     for sentence in loaded.unreadable:
         complain(sentence)
-    report = {**_report(config, service, loaded, spent, now), **_rules(found, loaded), "tool_calls": calls}
+    report = {
+        **_report(config, service, loaded, spent, now),
+        **_rules(found, loaded, day_of(now)),
+        "tool_calls": calls,
+    }
     if as_json:
         print_json(report)
     else:
@@ -64,10 +68,10 @@ def status_command(workflow: Path, as_json: bool) -> int:
 def _report(
     config: Config, service: dict[str, Any] | None, loaded: Loaded, all_runs: Totals, now: float
 ) -> dict[str, Any]:
-    hide = Redactor(config.secrets).text
+    hide, schedule = Redactor(config.secrets).text, loaded.schedule
 
     def named(issue_id: str, identifier: str) -> dict[str, Any]:
-        view = loaded.issues.get(issue_id)
+        view = schedule.issues.get(issue_id)
         return {"issue_id": issue_id, "identifier": identifier, "title": hide(view.title) if view else ""}
 
     return {
@@ -83,45 +87,45 @@ def _report(
                 "workspace": claim.workspace,
                 "pid": claim.pid,
                 "started_at": stamp(claim.claimed_at),
-                "stopping": claim.stop_cause,
+                "stopping": claim.stop,
             }
-            for claim in loaded.claims
+            for claim in schedule.running.values()
         ],
         "retrying": [
             {
-                **named(retry.issue_id, retry.identifier),
-                "kind": retry.kind,
-                "attempt": retry.attempt,
-                "due_at": stamp(retry.due_at),
-                "error": hide(retry.error),
+                **named(waiting.issue_id, waiting.identifier),
+                "kind": waiting.retry.kind,
+                "attempt": waiting.retry.attempt,
+                "due_at": stamp(waiting.retry.due_at),
+                "error": hide(waiting.retry.error),
             }
-            for retry in loaded.retries
+            for waiting in schedule.waiting.values()
         ],
         "parked": [
             {
                 **named(parked.issue_id, parked.identifier),
-                "kind": parked.kind,
-                "attempt": parked.attempt,
+                "kind": parked.park.kind,
+                "attempt": parked.park.attempt,
                 "since": stamp(parked.since),
-                "reason": hide(parked.reason),
+                "reason": hide(parked.park.reason),
             }
-            for parked in loaded.parked
+            for parked in schedule.parked.values()
         ],
         "paused": [
             {
-                "agent": pause.provider,
+                "agent": provider,
                 "kind": pause.error_kind,
                 "until": stamp(pause.until),
                 "reason": hide(pause.detail),
             }
-            for pause in loaded.pauses
+            for provider, pause in schedule.pauses.items()
             if pause.error_kind != "rate_limited" or pause.until > now
         ],
         "totals": all_runs,
     }
 
 
-def _rules(found: Examination, loaded: Loaded) -> dict[str, Any]:
+def _rules(found: Examination, loaded: Loaded, day: str) -> dict[str, Any]:
     """What follows from the workflow. Nobody knows it while that is broken: defaults would make it up."""
     broken = found.workflow is None
     budget = found.config.budget
@@ -131,8 +135,8 @@ def _rules(found: Examination, loaded: Loaded) -> dict[str, Any]:
         "ready": [item for item in idle if item["rule"] in ONLY_ITS_TURN],
         "held_back": [item for item in idle if item["rule"] not in ONLY_ITS_TURN],
         "budget": {
-            "day": loaded.day,
-            "today": asdict(loaded.day_spent),
+            "day": day,
+            "today": asdict(loaded.schedule.spent_today(day)),
             "per_day": None if broken else asdict(budget.per_day),
             "per_issue": None if broken else asdict(budget.per_issue),
         },
@@ -141,11 +145,11 @@ def _rules(found: Examination, loaded: Loaded) -> dict[str, Any]:
 
 def _idle(config: Config, loaded: Loaded) -> Iterator[dict[str, Any]]:
     """What is active and neither runs, waits nor is parked, the next one first; with the rule that applies."""
-    hide, policy = Redactor(config.secrets).text, config.policy()
-    held = {row.issue_id for rows in (loaded.claims, loaded.retries, loaded.parked) for row in rows}
-    for view in sorted(loaded.issues.values(), key=lambda view: dispatch_order(view, None)):
+    hide, policy, schedule = Redactor(config.secrets).text, config.policy(), loaded.schedule
+    held = {*schedule.running, *schedule.waiting, *schedule.parked}
+    for view in sorted(schedule.issues.values(), key=lambda view: dispatch_order(view, None)):
         if view.id not in held and policy.is_active(view.state):
-            rule, detail = loaded.skips.get(view.id, ("", ""))
+            rule, detail = schedule.skips.get(view.id, ("", ""))
             yield {
                 "issue_id": view.id,
                 "identifier": view.identifier,
@@ -194,7 +198,7 @@ def _paused(paused: dict[str, Any]) -> str:
         return f"The {paused['agent']} agent is paused until {paused['until']}: {paused['reason']}"
     return (
         f"The {paused['agent']} agent cannot run, so nothing starts: {paused['reason']} "
-        "It goes on by itself when that is mended; `sortie retry --all` tries at once."
+        "It goes on by itself when that is repaired; `sortie retry --all` tries at once."
     )
 
 

@@ -120,7 +120,7 @@ def json_option(command: Command) -> Command:
 
 def load_checked(workflow: Path, env_file: Path | None = None) -> Workflow:
     """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
-    from ..engine.reload import load_workflow
+    from ..sources.adapters import load_workflow
 
     _require(workflow)
     return load_workflow(workflow, os.environ, env_file)
@@ -142,7 +142,7 @@ def examine_config(workflow: Path) -> Examination:
     found = examine(workflow, environ=os.environ, trial=False)
     if found.workflow is None:
         # Perhaps only for the settings of an agent that is not in use: to find out which there are takes long.
-        from ..engine.reload import examine_workflow
+        from ..sources.adapters import examine_workflow
 
         found = examine_workflow(workflow, os.environ, trial=False)
     config = _as_served(found.config)

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import click
 
-from ..engine import adapters
 from ..errors import TrackerError
-from ..sources.remarks import remarks_on
+from ..sources import adapters
+from ..sources.warnings import look_at, warnings_about
 from ..workflow.config import Config
 from ..workflow.loader import Examination, examine
 from ..workflow.problems import Problem
@@ -50,7 +50,7 @@ def _examined(workflow: Path, env_file: Path | None) -> Examination:
     found = examine(workflow, environ=os.environ, env_file=env_file, inspect=adapters.problems)
     if not found.errors:
         return found
-    from ..engine.reload import examine_workflow
+    from ..sources.adapters import examine_workflow
 
     return examine_workflow(workflow, os.environ, env_file)
 
@@ -64,8 +64,8 @@ async def _in_local_files(config: Config) -> list[Problem]:
         place = str(files[0])
         with anyio.fail_after(TRACKER_DEADLINE):
             candidates = await tracker.fetch_candidates()
-        remarks = remarks_on(candidates, config.policy())
-        said = [*candidates.problems, *(f"{remark}. {remark.fix}" for remark in remarks)]
+        warnings = warnings_about(look_at(candidates), config.policy())
+        said = [*candidates.problems, *(f"{warning}. {warning.fix}" for warning in warnings)]
     except TimeoutError:
         said = [f"no answer within {TRACKER_DEADLINE:g} s"]
     except TrackerError as error:

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.budget import day_of
 from ..core.events import kind_of
 from ..core.narrate import RULES, narrate
 from ..core.redact import Redactor
@@ -83,7 +82,7 @@ def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
         now = time.time()
         with looking_at(config) as db:
             if issue_id := find_issue(db, issue):
-                known = look(db, day_of(now), issue_id)
+                known = look(db, issue_id=issue_id)
                 for sentence in known.unreadable:
                     complain(sentence)
                 situation = situation_of(issue_id, known, now, served=served)
@@ -106,32 +105,28 @@ def _plain(entry: LoggedEvent, hide: Callable[[str], str]) -> dict[str, Any]:
 
 def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> Situation:
     """What the store knows; `served` says whether a service runs."""
-    for claim in loaded.claims:
-        if claim.issue_id == issue_id:
-            return _running(claim.claimed_at, claim.attempt, claim.turn, claim.stop_cause, now, served=served)
-    for parked in loaded.parked:
-        if parked.issue_id == issue_id:
-            free = f"`sortie unpark {parked.identifier}` frees it"
-            return Situation(
-                "parked", f"It is parked since {stamp(parked.since)} because: {parked.reason.rstrip('.')}; {free}."
-            )
+    schedule = loaded.schedule
+    if claim := schedule.running.get(issue_id):
+        return _running(claim.claimed_at, claim.attempt, claim.turn, claim.stop, now, served=served)
+    if parked := schedule.parked.get(issue_id):
+        free = f"`sortie unpark {parked.identifier}` frees it"
+        since, reason = stamp(parked.since), parked.park.reason.rstrip(".")
+        return Situation("parked", f"It is parked since {since} because: {reason}; {free}.")
     idle = "" if served else " The service is not running; `sortie run` starts it."
-    for retry in loaded.retries:
-        if retry.issue_id == issue_id and retry.kind == "held":
-            hurry = f"`sortie retry {retry.identifier}` tries it at once"
+    if waiting := schedule.waiting.get(issue_id):
+        retry = waiting.retry
+        if retry.kind == "held":
+            hurry = f"`sortie retry {waiting.identifier}` tries it at once"
             return Situation("waiting", f"Its agent cannot run: {retry.error.rstrip('.')}; {hurry}.{idle}")
-        if retry.issue_id == issue_id:
-            left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
-            why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind
-            return Situation(
-                "waiting", f"It waits until {stamp(retry.due_at)}{left} for its next try, {why}.{idle}"
-            )
-    if issue_id not in loaded.issues:
+        left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
+        why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind
+        return Situation("waiting", f"It waits until {stamp(retry.due_at)}{left} for its next try, {why}.{idle}")
+    if issue_id not in schedule.issues:
         return Situation(
             "released", "Nothing is to be done: the tracker does not show it among the active issues any more."
         )
-    if issue_id in loaded.skips:
-        rule, detail = loaded.skips[issue_id]
+    if issue_id in schedule.skips:
+        rule, detail = schedule.skips[issue_id]
         because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)
         return Situation("held-back", f"It has not started because {because}.{idle}")
     return Situation("ready", f"It is ready and starts at the next look at the tracker.{idle}")
@@ -155,7 +150,7 @@ def _ask_tracker(config: Config, text: str) -> Situation:
 async def _asked(config: Config, text: str) -> Situation:
     import anyio
 
-    from ..engine.adapters import build_tracker
+    from ..sources.adapters import build_tracker
 
     tracker = build_tracker(config)
     try:
@@ -188,7 +183,7 @@ async def _look(tracker: Tracker, config: Config, text: str) -> Situation:
 
 async def _find(tracker: Tracker, config: Config, text: str) -> Issue:
     """By id; else by the name people use, which is looked for among all that is in the tracker."""
-    from ..engine.adapters import build_tracker
+    from ..sources.adapters import build_tracker
 
     try:
         return await tracker.fetch_issue(text)

@@ -22,7 +22,7 @@ from ..core.model import Usage
 from ..core.redact import Redactor
 from ..errors import StoreError
 from ..hosts.host import Host
-from ..process.platform import prepare
+from ..process.spawn import prepare
 from ..sources.source import Source
 from ..store import Store
 from ..workspace.directory import Root

@@ -7,9 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 
 from ..core.observe import Look, blocker_name
 from ..core.policy import Policy
+from ..trackers.tracker import Candidates
 from .source import Warning
 
-# Mended one by one: nobody reads more of them, and each costs a walk over all issues.
+# Repaired one by one: nobody reads more of them, and each costs a walk over all issues.
 CIRCLES_NAMED = 10
 NAMES_IN_A_CIRCLE = 5
 
@@ -20,6 +21,15 @@ def warnings_about(look: Look, policy: Policy) -> list[Warning]:
         *_blocked_by_nobody(look, policy),
         *_blocked_in_a_circle(look, policy),
     ]
+
+
+def look_at(candidates: Candidates) -> Look:
+    """What a tracker answers, as a look that holds nothing else."""
+    return Look(
+        issues={issue.id: issue for issue in candidates.issues},
+        problems=candidates.problems,
+        counts=candidates.states,
+    )
 
 
 def _nothing_active(look: Look, policy: Policy) -> Iterator[Warning]:
