@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from sortie.engine.adapters import kinds
 
 from sortie.cli.init import AGENTS
+from sortie.sources.adapters import kinds
 from sortie.workflow.loader import load
 
 from .scene import ask

@@ -21,7 +21,7 @@ from sortie.core.budget import Spent
 from sortie.core.events import Noted, Park, Retry
 from sortie.core.model import Usage
 from sortie.core.schedule import ParkedIssue, Waiting
-from sortie.engine.report import Glance, RunGlance
+from sortie.engine.report import LiveReport, RunReport
 
 from .scene import BLOCK, REVIEW, WAIT
 
@@ -126,11 +126,11 @@ class FakeTerminal(io.StringIO):
         return True
 
 
-def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = "") -> Glance:
-    return Glance(
+def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = "") -> LiveReport:
+    return LiveReport(
         now=1000.0,
         running=tuple(
-            RunGlance(
+            RunReport(
                 issue_id=str(number),
                 identifier=f"{prefix}R-{number}",
                 title="a title that says secret-secret",

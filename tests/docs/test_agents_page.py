@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from sortie.engine.reload import check_workflow
 
 from sortie.agents import error_kinds as faults
 from sortie.agents.cli_agent import CliAgent
 from sortie.plugins import agent_kinds, load_agent
+from sortie.sources.adapters import check_workflow
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "agents.md").read_text()

@@ -204,11 +204,12 @@ class Project:
 
     def loaded(self) -> Loaded:
         with self.store() as db:
-            return load(db, "")
+            return load(db)
 
     def parked(self) -> dict[str, tuple[str, str]]:
         """Kind and reason by issue id."""
-        return {row.issue_id: (row.kind, row.reason) for row in self.loaded().parked}
+        parked = self.loaded().schedule.parked.values()
+        return {item.issue_id: (item.park.kind, item.park.reason) for item in parked}
 
     def settled(self, issue_id: str) -> ev.Settled:
         """What followed the last run of the issue."""

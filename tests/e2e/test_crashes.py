@@ -28,7 +28,7 @@ def resumed(project: Project) -> None:
     assert (first.status, first.attempt, second.attempt) == ("cancelled", 1, 2)
     assert second.soft_stop == "blocked"
     assert project.diary() == [f"1 {first.session_id}", f"2 {first.session_id}"]
-    assert project.loaded().spent["1"].sessions == 1
+    assert project.loaded().schedule.spent["1"].sessions == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -99,7 +99,7 @@ def test_an_issue_never_has_two_agents_however_often_the_service_is_killed(proje
     for number in range(3):
         assert project.runs(str(number))[-1].soft_stop == "blocked"
         assert project.runs(str(number))[-1].attempt == 4
-    assert project.loaded().spent["0"].sessions == 1
+    assert project.loaded().schedule.spent["0"].sessions == 1
 
 
 def test_a_crash_during_the_hand_off_is_made_good_once(project):

@@ -37,8 +37,8 @@ def drained(project: Project) -> None:
     (stopping,) = project.events(ev.Stopping)
     (ended,) = project.events(ev.RunEnded)
     assert (stopping.cause, ended.status, ended.stop) == ("shutdown", "cancelled", "shutdown")
-    assert [retry.kind for retry in project.loaded().retries] == ["resume"]
-    assert project.loaded().spent["1"].sessions == 0
+    assert [item.retry.kind for item in project.loaded().schedule.waiting.values()] == ["resume"]
+    assert project.loaded().schedule.spent["1"].sessions == 0
     assert "did not answer" not in project.notes()
 
 

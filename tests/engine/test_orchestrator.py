@@ -46,7 +46,7 @@ def test_a_path_as_text_and_nothing_to_call_first(tmp_path):
     """`run` prepares the process itself: what agents leave behind comes to us."""
     code = """
 import sys, anyio, ctypes, sortie
-summary = anyio.run(lambda: sortie.Orchestrator(sys.argv[1]).run(until_idle=True))
+summary = anyio.run(lambda: sortie.Orchestrator.for_workflow(sys.argv[1]).run(until_idle=True))
 adopts = ctypes.c_int()
 ctypes.CDLL(None).prctl(37, ctypes.byref(adopts), 0, 0, 0)
 print(summary.clean, adopts.value)
@@ -71,7 +71,7 @@ async def test_the_day_of_a_budget_and_the_times_in_logs_follow_the_calendar(tmp
     heard: list[ev.AnyEvent] = []
     ahead, begun, noon = [0.0], time.monotonic(), time.time() // DAY * DAY + DAY / 2
     clock = Clock(wall=lambda: noon + time.monotonic() - begun + ahead[0])
-    orchestrator = sortie.Orchestrator(project(tmp_path, 1), clock=clock, listeners=[heard.append])
+    orchestrator = sortie.Orchestrator.for_workflow(project(tmp_path, 1), clock=clock, listeners=[heard.append])
 
     async def event(kind, issue_id):
         while not (found := [e for e in heard if isinstance(e, kind) and e.issue_id == issue_id]):
@@ -106,7 +106,7 @@ async def test_a_run_that_is_claimed_while_we_are_asked_to_stop_is_stopped_by_us
         if isinstance(event, ev.Claimed):
             orchestrator.drain()
 
-    orchestrator = sortie.Orchestrator(project(tmp_path, 1), listeners=[listen])
+    orchestrator = sortie.Orchestrator.for_workflow(project(tmp_path, 1), listeners=[listen])
     with anyio.fail_after(30):
         summary = await orchestrator.run()
     (ended,) = [event for event in heard if isinstance(event, ev.RunEnded)]
@@ -117,5 +117,5 @@ async def test_a_run_that_is_claimed_while_we_are_asked_to_stop_is_stopped_by_us
 
 def test_a_directory_stands_for_the_workflow_in_it(tmp_path):
     project(tmp_path)
-    summary = anyio.run(lambda: sortie.Orchestrator(str(tmp_path)).run(until_idle=True))
+    summary = anyio.run(lambda: sortie.Orchestrator.for_workflow(str(tmp_path)).run(until_idle=True))
     assert summary.clean

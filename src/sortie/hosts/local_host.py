@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 from anyio import to_thread
 
-from ..agents import registry as agents
 from ..agents.agent import Agent, AgentSettings
 from ..errors import SortieError, WorkspaceError
+from ..plugins import load_agent
 from ..process.identity import ProcessIdentity
 from ..process.sweep import end_orphans
 from ..protocol.session_files import remove_credentials
@@ -168,7 +168,7 @@ class LocalHost:
                 base=Path(spec.base),
                 read_timeout=spec.read_timeout,
             )
-            self._agents[key] = agents.load(spec.kind).from_settings(settings)
+            self._agents[key] = load_agent(spec.kind).from_settings(settings)
             if len(self._agents) > _AGENTS_KEPT:
                 del self._agents[next(iter(self._agents))]
         return self._agents[key]

@@ -18,9 +18,8 @@ from anyio import from_thread, to_thread
 from ..errors import SortieError, WorkspaceError
 from ..runs.environment import run_environment
 from ..runs.run_workspace import known_as
-from ..workspace.directory import Root, Workspace, open_existing
+from ..workspace.directory import Root, Workspace, open_existing, workspace_key
 from ..workspace.hooks import run_hook
-from ..workspace.keys import workspace_key
 from ..workspace.removal import archive_workspace, prune, remove_archived, workspace_of
 from .host import Removal, RemovalRefused, Removed
 

@@ -7,14 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..agents import registry as agents
 from ..agents.agent import Agent, AgentSettings
 from ..errors import ConfigurationError
+from ..plugins import agent_kinds, load_agent, load_tracker, tracker_kinds
 from ..protocol.session_files import SERVER
-from ..tools.local import tracker_settings
-from ..trackers import registry as trackers
-from ..trackers.guard import GuardedTracker
-from ..trackers.tracker import Tracker
+from ..tools.local_tracker import tracker_settings
+from ..trackers.tracker import GuardedTracker, Tracker
 from ..workflow.config import Config
 from ..workflow.loader import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
@@ -37,18 +35,18 @@ def agent_settings(config: Config, kind: str = "") -> AgentSettings:
 
 
 def kinds() -> dict[str, tuple[str, ...]]:
-    return {"tracker": trackers.kinds(), "agent": agents.kinds()}
+    return {"tracker": tracker_kinds(), "agent": agent_kinds()}
 
 
 def problems(config: Config) -> list[tuple[str, str]]:
     """What the adapters themselves find wrong, as (key path, sentence); nothing is contacted."""
     found: list[tuple[str, str]] = []
     try:
-        found += trackers.load(config.tracker.kind).check(tracker_settings(config))
+        found += load_tracker(config.tracker.kind).check(tracker_settings(config))
     except ConfigurationError as error:
         found.append(("tracker.kind", str(error)))
     try:
-        found += agents.load(config.agent.kind).check(agent_settings(config))
+        found += load_agent(config.agent.kind).check(agent_settings(config))
     except ConfigurationError as error:
         found.append(("agent.kind", str(error)))
     try:
@@ -60,15 +58,15 @@ def problems(config: Config) -> list[tuple[str, str]]:
 
 def secrets(config: Config, environ: Mapping[str, str]) -> set[str]:
     """Every value that must not be shown: the workflow's own, and the keys that its agent is given."""
-    return {*config.secrets, *secret_values(environ, agents.load(config.agent.kind).variables)}
+    return {*config.secrets, *secret_values(environ, load_agent(config.agent.kind).variables)}
 
 
 def build_tracker(config: Config) -> Tracker:
-    return GuardedTracker(trackers.load(config.tracker.kind).from_settings(tracker_settings(config)))
+    return GuardedTracker(load_tracker(config.tracker.kind).from_settings(tracker_settings(config)))
 
 
 def build_agent(config: Config) -> Agent:
-    return agents.load(config.agent.kind).from_settings(agent_settings(config))
+    return load_agent(config.agent.kind).from_settings(agent_settings(config))
 
 
 def operator_servers(config: Config) -> dict[str, Any]:

@@ -32,12 +32,12 @@ from ..runs.spec import (
 )
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
-from ..tools.local import tracker_settings
+from ..tools.local_tracker import tracker_settings
 from ..tools.tracker_api import Reach, handle
 from ..trackers.tracker import Tracker, fetch_each
 from ..workflow.loader import Workflow
 from ..workflow.watch import Broken, Changed, Reloader
-from ..workspace.keys import workspace_key
+from ..workspace.directory import workspace_key
 from . import adapters, comments
 from .source import Renewal, RunFacts, Warning, Write
 from .warnings import warnings_about
