@@ -156,7 +156,7 @@ def test_credentials_go_half_written_ones_too_and_nothing_else_does(tmp_path):
 
 
 def test_what_is_the_same_already_is_not_written_again(tmp_path, workspace):
-    """EXT-01: but whatever has another content, another mode or a second name is."""
+    """But whatever has another content, another mode or a second name is."""
     write_all(workspace)
     folder = tmp_path / ".sortie"
 

@@ -42,11 +42,14 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> list[bytes]:
         *ended, rest = chunk.split(b"\n")
         lines: list[bytes] = []
-        for piece in ended:
+        # Only the first piece continues something; if the chunk is within the limit, so are all other lines in it.
+        careful = 1 if len(chunk) <= self._limit else len(ended)
+        for piece in ended[:careful]:
             self._hold(piece, lines)
             if not self._dropping:
                 lines.append(self._take())
             self._dropping = False
+        lines += [piece.removesuffix(b"\r") for piece in ended[careful:]]
         self._hold(rest, lines)
         return lines
 
@@ -117,8 +120,8 @@ class Input:
 
 
 class Output:
-    """The reading end. What the process itself wrote is delivered in full; its descendants are heard while they
-    talk, but cannot keep the reader.
+    """The reading end. What the process itself wrote is delivered in full; its descendants are read while they
+    write, but cannot keep the reader.
 
     The loop reads ahead by one chunk and stays registered between chunks, so that each costs one read. At most one
     task takes the lines.

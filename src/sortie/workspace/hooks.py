@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from ..errors import HookError, SortieError
-from ..process.child import Child, Exit, start
+from ..process.child import Exit, start
 
 _TAIL_CHARACTERS = 2048
 _LAST_WORDS = 200
@@ -37,15 +37,15 @@ async def run_hook(
     except SortieError as error:
         raise HookError(f"Hook {name} could not start: {error.message}", fix=error.fix) from error
     tail = _Tail()
-
-    def hear(line: str) -> None:
-        tail.add(line)
-        on_line(line)
-
     exit = None
     try:
         with anyio.move_on_after(timeout):
-            exit = await _listen(child, hear)
+            await child.feed(b"")
+            async for raw in child.lines():
+                line = raw.decode("utf-8", "replace")
+                tail.add(line)
+                on_line(line)
+            exit = await child.wait()
     finally:
         with anyio.CancelScope(shield=True):
             await child.end(_END_GRACE)
@@ -57,13 +57,6 @@ async def run_hook(
         )
     if exit.code != 0:
         raise HookError(f"Hook {name} failed: {_how(exit)}{tail.last_words}.", output=tail.text)
-
-
-async def _listen(child: Child, hear: Callable[[str], None]) -> Exit:
-    await child.feed(b"")
-    async for line in child.lines():
-        hear(line.decode("utf-8", "replace"))
-    return await child.wait()
 
 
 class _Tail:
