@@ -61,6 +61,24 @@ class Descent:
             raise UnsafeFile(errno.ESTALE, "The directory was moved meanwhile", ".")
         return self.names.pop()
 
+    def walk(self, names: list[str], into: Callable[[str], list[str]], out: Callable[[], object]) -> None:
+        """Through these directories and all below, each before what is in it; the last name is the first.
+
+        `into` enters one and answers with the names in it to go on with, `out` leaves one that is done.
+        """
+        pending = [names]
+        while True:
+            try:
+                if pending[-1]:
+                    pending.append(into(pending[-1].pop()))
+                    continue
+                pending.pop()
+                if not pending:
+                    return
+                out()
+            except OSError as error:
+                raise located(error, self) from error
+
     def refuse_mount(self, descriptor: int, name: str) -> None:
         """Raise where an entry of this directory, opened as `descriptor`, belongs to another mount."""
         if mount_of(descriptor) != self._mount:
@@ -91,20 +109,17 @@ def remove_tree(parent: int, name: str, check: Check = go_on) -> None:
     At a mount point it stops with an error that names it. `check` is called before each step.
     """
     with Descent(parent) as place:
-        pending = [[component(name)]]
-        while True:
+
+        def into(name: str) -> list[str]:
             check()
-            try:
-                if pending[-1]:
-                    place.enter(pending[-1].pop(), to_change=True)
-                    pending.append(_empty(place.fd, check))
-                    continue
-                pending.pop()
-                if not pending:
-                    return
-                os.rmdir(place.leave(), dir_fd=place.fd)
-            except OSError as error:
-                raise located(error, place) from error
+            place.enter(name, to_change=True)
+            return _empty(place.fd, check)
+
+        def out() -> None:
+            check()
+            os.rmdir(place.leave(), dir_fd=place.fd)
+
+        place.walk([component(name)], into, out)
 
 
 def remove_entry(parent: int, name: str, check: Check) -> None:
@@ -131,26 +146,19 @@ def refuse_changes(parent: int, name: str, since_ns: int, check: Check) -> None:
     if not stat.S_ISDIR(top.st_mode):
         return
     with Descent(parent) as place:
-        pending = [[name]]
-        while True:
-            try:
-                if pending[-1]:
-                    place.enter(pending[-1].pop())
-                    inner = []
-                    with os.scandir(place.fd) as entries:
-                        for entry in entries:
-                            check()
-                            refuse_if(entry.stat(follow_symlinks=False).st_ctime_ns, entry.name)
-                            if entry.is_dir(follow_symlinks=False):
-                                inner.append(entry.name)
-                    pending.append(inner)
-                    continue
-                pending.pop()
-                if not pending:
-                    return
-                place.leave()
-            except OSError as error:
-                raise located(error, place) from error
+
+        def into(name: str) -> list[str]:
+            place.enter(name)
+            inner = []
+            with os.scandir(place.fd) as entries:
+                for entry in entries:
+                    check()
+                    refuse_if(entry.stat(follow_symlinks=False).st_ctime_ns, entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        inner.append(entry.name)
+            return inner
+
+        place.walk([name], into, place.leave)
 
 
 def located(error: OSError, place: Descent) -> OSError:

@@ -24,7 +24,7 @@ from typing import IO, Any, BinaryIO
 
 from ..protocol.safefiles import open_directory, open_regular
 from ..protocol.session_files import is_session_file
-from ..protocol.tree_walk import Check, Descent, located
+from ..protocol.tree_walk import Check, Descent
 
 TIME = "%Y%m%dT%H%M%SZ"
 _HOLES_WORTH_KEEPING = 1 << 20
@@ -73,21 +73,14 @@ def _add_tree(tar: tarfile.TarFile, root_fd: int, top: str, check: Check) -> Non
     """Depth first, each directory just before what is in it: programs that extract rely on that order."""
     skipped: list[str] = []
     with Descent(root_fd) as place:
-        pending = [_add_entries(tar, place, [top], skipped, check)]
-        while True:
-            try:
-                if pending[-1]:
-                    place.enter(pending[-1].pop())
-                    _add(tar, _member(place.path, os.fstat(place.fd), tarfile.DIRTYPE))
-                    directory: int = place.fd
-                    pending.append(_add_entries(tar, place, os.listdir(directory), skipped, check))
-                    continue
-                pending.pop()
-                if not pending:
-                    break
-                place.leave()
-            except OSError as error:
-                raise located(error, place) from error
+
+        def into(name: str) -> list[str]:
+            place.enter(name)
+            _add(tar, _member(place.path, os.fstat(place.fd), tarfile.DIRTYPE))
+            directory: int = place.fd
+            return _add_entries(tar, place, os.listdir(directory), skipped, check)
+
+        place.walk(_add_entries(tar, place, [top], skipped, check), into, place.leave)
     if skipped:
         _add_notes(tar, f"{top}.not-archived.txt", skipped)
 
