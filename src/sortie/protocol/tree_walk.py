@@ -77,7 +77,7 @@ class Descent:
                     return
                 out()
             except OSError as error:
-                raise located(error, self) from error
+                raise _located(error, self) from error
 
     def refuse_mount(self, descriptor: int, name: str) -> None:
         """Raise where an entry of this directory, opened as `descriptor`, belongs to another mount."""
@@ -161,7 +161,7 @@ def refuse_changes(parent: int, name: str, since_ns: int, check: Check) -> None:
         place.walk([name], into, place.leave)
 
 
-def located(error: OSError, place: Descent) -> OSError:
+def _located(error: OSError, place: Descent) -> OSError:
     """The same error with the whole way to the entry it names, in a form that can be shown."""
     if not isinstance(error.filename, str):
         return error
