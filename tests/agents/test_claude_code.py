@@ -31,7 +31,7 @@ def test_a_fresh_session_gets_a_name_and_a_known_one_is_resumed(make_order):
 
 def test_the_prompt_goes_by_standard_input(make_order):
     invocation = agent().invocation(Turn(order=make_order(), prompt="Secret ünïcode", number=1))
-    assert invocation.stdin == "Secret ünïcode".encode()
+    assert invocation.stdin == "Secret ünïcode"
     assert "Secret" not in " ".join(invocation.arguments)
 
 

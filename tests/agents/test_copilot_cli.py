@@ -47,7 +47,7 @@ def test_what_could_name_a_session_of_somebody_else_is_refused(make_order):
 def test_the_prompt_goes_by_standard_input(make_order):
     prompt = "--help Secret ünïcode" + "x" * 200_000
     invocation = agent().invocation(Turn(order=make_order(), prompt=prompt, number=1))
-    assert invocation.stdin == prompt.encode()
+    assert invocation.stdin == prompt
     assert "Secret" not in " ".join(invocation.arguments)
 
 

@@ -59,7 +59,7 @@ def test_a_fresh_session_has_the_title_of_its_issue_and_a_known_one_is_resumed(m
 
 def test_the_prompt_goes_by_standard_input(make_order):
     invocation = invoked(make_order(), prompt="Secret ünïcode")
-    assert invocation.stdin == "Secret ünïcode".encode()
+    assert invocation.stdin == "Secret ünïcode"
     assert "Secret" not in " ".join(invocation.arguments)
 
 

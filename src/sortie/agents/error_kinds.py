@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 import signal as signals
+from collections.abc import Iterable
 
 from ..errors import AgentError
 from .reset_times import reset_time
@@ -136,6 +137,13 @@ def _kind(code: int | None, text: str) -> str:
     if (code is not None and code >= 500) or (code in (None, 408) and _OVERLOAD.search(text)):
         return AgentError.PROVIDER
     return AgentError.TURN_FAILED
+
+
+def not_permitted(agent: str, tools: Iterable[str], fix: str) -> AgentError:
+    """For a turn that ended well but for tools that the agent was not allowed to use."""
+    return AgentError(
+        AgentError.PERMISSION, f"{agent} was not allowed to use {', '.join(sorted({*tools}))}.", fix=fix
+    )
 
 
 def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:

@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from ..errors import AgentError
 from ..process.child import Child
@@ -30,13 +31,14 @@ from .cli_agent import CliAgent
 from .command_line import start_command
 from .error_kinds import classify_exit, ended_by_itself
 from .jsonrpc import Message, Peer, PeerGone, ResponseError
-from .turn_reader import program_lines
+from .turn_reader import decode, program_lines
 
 _INTERRUPT_TIMEOUT = 2.0
 # Between the end of its output and its own.
 _EXIT_WAIT = 1.0
 
 Options = TypeVar("Options", bound=Struct)
+A = TypeVar("A", bound=Struct)
 
 
 class RpcConversation(ABC):
@@ -51,6 +53,16 @@ class RpcConversation(ABC):
         self.order = order
         self.report = report
         self.read_timeout = read_timeout
+
+    async def ask(self, peer: Peer, method: str, params: Any, model: type[A]) -> A:
+        """The answer to a request, as far as we read it."""
+        result = await peer.request(method, params, self.read_timeout)
+        try:
+            return decode(Raw(b"{}") if result == Raw(b"null") else result, model)
+        except msgspec.DecodeError as error:
+            raise AgentError(
+                AgentError.TURN_FAILED, f"The answer to {method} is not understood: {error}"
+            ) from error
 
     @abstractmethod
     async def handshake(self, peer: Peer) -> None:
@@ -108,7 +120,7 @@ class PerSessionAgent(CliAgent[Options]):
             child = await start_command(self.located(order), self.arguments(order), order, self.environment(order))
             async with _ended_on_failure(child):
                 await reporter.process_started(child.identity)
-                session = LongLivedSession(child, self.conversation(order, reporter.report), reporter)
+                session = LongLivedSession(child, self.conversation(order, reporter.report))
                 await session.handshake()
         async with _ended_on_failure(child):
             await session.begin(order.resume)
@@ -126,10 +138,10 @@ async def _ended_on_failure(child: Child) -> AsyncIterator[None]:
 
 
 class LongLivedSession:
-    def __init__(self, child: Child, conversation: RpcConversation, reporter: Reporter) -> None:
+    def __init__(self, child: Child, conversation: RpcConversation) -> None:
         self._child = child
         self._conversation = conversation
-        self._reporter = reporter
+        self._report = conversation.report
         self._peer = Peer(child, conversation, versioned=conversation.versioned)
         self._in_turn = False
 
@@ -142,7 +154,7 @@ class LongLivedSession:
         async with self._errors_classified():
             resumed = bool(resume) and await self._resumed(resume)
             session_id = resume if resumed else await self._conversation.start_conversation(self._peer)
-        self._reporter.report(SessionOpened(session_id))
+        self._report(SessionOpened(session_id))
 
     async def turn(self, prompt: str, number: int) -> None:
         self._in_turn = True
@@ -151,10 +163,10 @@ class LongLivedSession:
                 await self._conversation.turn(self._peer, prompt, number)
         except AgentError as error:
             self._in_turn = False
-            self._reporter.report(TurnFinished(error.kind))
+            self._report(TurnFinished(error.kind))
             raise
         self._in_turn = False
-        self._reporter.report(TurnFinished("completed"))
+        self._report(TurnFinished("completed"))
 
     async def interrupt(self) -> None:
         if not self._in_turn:
@@ -207,7 +219,7 @@ class LongLivedSession:
             refusal = error.message
         else:
             return True
-        self._reporter.report(
+        self._report(
             ErrorReported(f"The conversation {session_id} cannot be resumed ({refusal}). A fresh one begins.")
         )
         return False

@@ -42,7 +42,7 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """How the program is called for one turn; `session_id` where we chose the name of a fresh conversation."""
 
     arguments: list[str]
-    stdin: bytes = b""
+    stdin: str = ""
     environment: dict[str, str] = {}
     session_id: str = ""
 
@@ -121,7 +121,7 @@ class PerTurnSession:
             {**self._agent.environment(self._order), **invocation.environment},
         )
         await self._reporter.process_started(child.identity)
-        stderr_lines = await self._read_output(child, invocation.stdin, reader)
+        stderr_lines = await self._read_output(child, invocation.stdin.encode("utf-8", "replace"), reader)
         await child.wait()
         exit = await child.end()
         self._child = None

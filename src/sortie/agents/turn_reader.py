@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from ..core.model import Usage
 from ..errors import AgentError
-from .agent import AgentEvent, Heartbeat, Said, StderrLine, Used
+from ..protocol.session_files import SERVER
+from .agent import AgentEvent, ErrorReported, Heartbeat, Said, StderrLine, Used
 from .error_kinds import classify_exit, ended_by_itself, how_it_ended
 
 # A tool's result, an image in base64: real agents write lines of many megabytes.
@@ -53,6 +54,7 @@ class TurnReader(ABC):
         self.finished = False
         self.failure: AgentError | None = None
         self.meter = Meter()
+        self._partial_line = ""
 
     @property
     def decided(self) -> bool:
@@ -77,6 +79,23 @@ class TurnReader(ABC):
     def read_stderr(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
         """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
         return []
+
+    def server_failed(self, server: str, detail: str) -> Iterator[AgentEvent]:
+        """An MCP server did not start; without ours the turn fails."""
+        yield ErrorReported(detail)
+        if server == SERVER:
+            self.failure = AgentError(AgentError.TOOLS, detail)
+
+    def message_piece(self, text: str) -> Iterator[AgentEvent]:
+        """Text that comes in pieces that end anywhere; only whole lines are reported."""
+        *lines, self._partial_line = (self._partial_line + text).split("\n")
+        yield from message_lines("\n".join(lines))
+        if len(self._partial_line) > _LINE_CHARACTERS:
+            yield from self.end_of_message()
+
+    def end_of_message(self) -> Iterator[AgentEvent]:
+        rest, self._partial_line = self._partial_line, ""
+        yield from message_lines(rest)
 
     def verdict(self, ending: TurnExit) -> AgentError | None:
         """None only where the turn completed."""
@@ -147,6 +166,16 @@ def _repaired(line: bytes) -> bytes:
     """JSON whose strings hold characters only: no bytes that are not UTF-8, no half of a surrogate pair."""
     text = line.decode("utf-8", "replace").encode()
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], text)
+
+
+def readable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
+    """All of them as far as they can be read; a heartbeat at the least."""
+    read: list[AgentEvent] = []
+    try:
+        read.extend(events)
+    except (msgspec.DecodeError, RecursionError):
+        pass  # wrong types say nothing, but somebody sent them
+    return read or [ALIVE]
 
 
 def message_lines(text: str) -> Iterator[Said]:

@@ -12,12 +12,9 @@ from typing import ClassVar
 import anyio
 
 from ...errors import AgentError
-from ...process.child import Child
 from ..agent import AgentEvent, Finding, SessionOrder
 from ..command_line import start_command
-from ..error_kinds import classify_exit
-from ..jsonrpc import Peer, PeerGone, ResponseError
-from ..per_session import PerSessionAgent
+from ..per_session import LongLivedSession, PerSessionAgent
 from ..program import Program
 from .acp_conversation import AcpConversation, AcpOptions
 
@@ -144,24 +141,14 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
             child = await start_command(self.located(order), (), order, self.environment(order))
         finally:
             os.close(cwd_fd)
-        await self._handshake(child, conversation)
-        return conversation
-
-    async def _handshake(self, child: Child, conversation: AcpConversation) -> None:
-        peer = Peer(child, conversation, versioned=conversation.versioned)
+        session = LongLivedSession(child, conversation)
         try:
-            await conversation.handshake(peer)
-        except PeerGone as error:
-            exit = await child.end()
-            raise classify_exit(exit.code, exit.signal, "\n".join(peer.stderr_tail)) from error
-        except ResponseError as error:
-            raise conversation.failure(error) from error
-        except TimeoutError as error:
-            raise AgentError(AgentError.SILENT, "it does not answer as an ACP agent does.") from error
+            await session.handshake()
         finally:
             with anyio.CancelScope(shield=True):
                 await child.end(grace=1.0)
-                await peer.close()
+                await session.close()
+        return conversation
 
     def _findings(self, conversation: AcpConversation) -> list[Finding]:
         who, agent = conversation.agent_info, conversation.agent

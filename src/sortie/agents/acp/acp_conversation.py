@@ -6,11 +6,11 @@ The agent reads and writes files and runs commands itself: we offer neither, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import anyio
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
@@ -40,8 +40,6 @@ _WRONG_PARAMETERS = -32602
 # A turn that cannot succeed any more is cancelled; this long the agent may take to say so.
 _CANCEL_TIMEOUT = 3.0
 _ROUND_TRIPS = 1_000
-
-S = TypeVar("S", bound=Struct)
 
 
 class AcpOptions(Struct, frozen=True, kw_only=True):
@@ -80,7 +78,7 @@ class AcpConversation(RpcConversation):
         self._claimed = True
 
     async def handshake(self, peer: Peer) -> None:
-        introduction = await self._ask(peer, "initialize", _GREETING, InitializeAnswer)
+        introduction = await self.ask(peer, "initialize", _GREETING, InitializeAnswer)
         if introduction.protocol_version != VERSION:
             raise AgentError(
                 AgentError.CONFIG,
@@ -96,7 +94,7 @@ class AcpConversation(RpcConversation):
 
     async def start_conversation(self, peer: Peer) -> str:
         self._running = RunningTotals()
-        opened = await self._ask(peer, "session/new", self._session_params(), SessionAnswer)
+        opened = await self.ask(peer, "session/new", self._session_params(), SessionAnswer)
         if not opened.session_id:
             raise AgentError(AgentError.TURN_FAILED, "The agent did not name the session that it opened.")
         await self._begin(peer, opened.session_id, opened)
@@ -113,7 +111,7 @@ class AcpConversation(RpcConversation):
         if self.agent.resumes_elsewhere:
             await self._require_workspace(peer, session_id)
         self._running = RunningTotals(cost=self.order.resume_cost)
-        opened = await self._ask(peer, method, {"sessionId": session_id, **self._session_params()}, SessionAnswer)
+        opened = await self.ask(peer, method, {"sessionId": session_id, **self._session_params()}, SessionAnswer)
         if self.agent.replays_late:
             await self._skip_replay(peer)
         await self._begin(peer, session_id, opened)
@@ -185,15 +183,6 @@ class AcpConversation(RpcConversation):
         except ResponseError as error:
             return reader.rejected(error)
 
-    async def _ask(self, peer: Peer, method: str, params: Any, model: type[S]) -> S:
-        result = await peer.request(method, params, self.read_timeout)
-        try:
-            return decode(Raw(b"{}") if result == Raw(b"null") else result, model)
-        except msgspec.DecodeError as error:
-            raise AgentError(
-                AgentError.TURN_FAILED, f"The answer to {method} is not understood: {error}"
-            ) from error
-
     def _session_params(self) -> dict[str, Any]:
         servers, left_out = servers_for(
             self.order, self._capabilities.mcp_capabilities or McpCapabilities(), self.agent
@@ -206,7 +195,7 @@ class AcpConversation(RpcConversation):
         return {"cwd": str(self.order.workspace), "mcpServers": servers, **meta}
 
     async def _require_workspace(self, peer: Peer, session_id: str) -> None:
-        here = await self._ask(peer, "session/list", {"cwd": str(self.order.workspace)}, Sessions)
+        here = await self.ask(peer, "session/list", {"cwd": str(self.order.workspace)}, Sessions)
         if all(one.session_id != session_id for one in here.sessions):
             raise AgentError(AgentError.SESSION, "it does not belong to this workspace")
 

@@ -6,7 +6,7 @@ an error of their provider as text of theirs and nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,14 +14,13 @@ from msgspec import Raw, Struct
 
 from ...core.model import Usage
 from ...errors import AgentError
-from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
+from ..error_kinds import not_permitted
 from ..jsonrpc import Message, ResponseError
-from ..turn_reader import ALIVE, TurnReader, decode, message_lines, program_lines, shorten
+from ..turn_reader import ALIVE, TurnReader, decode, program_lines, readable, shorten
 from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response, classify_text
 from .acp_messages import AcpToolCall, AnyAnswer, Chunk, Counted, InfoUpdate, UpdateHead, UpdateParams, UsageUpdate
 
-_OPEN_LINE = 4_000
 _STARTUP = "mcp_startup."
 
 
@@ -45,7 +44,6 @@ class AcpReader(TurnReader):
             self.meter.start_at(running.tokens)
         self._agent = agent
         self._message_id: str | None = None
-        self._line = ""
         self._program_error = ""
         self._silent_since_tool = True
         self._unstarted: dict[str, AcpToolCall] = {}
@@ -58,15 +56,15 @@ class AcpReader(TurnReader):
 
     def read_message(self, message: Message) -> list[AgentEvent]:
         """Like `read`, for a line that was decoded already."""
-        return _all_readable(self._take(message))
+        return readable(self._take(message))
 
     def answered(self, result: Raw) -> list[AgentEvent]:
         """The answer to the prompt: the end of the turn."""
-        return _all_readable(self._answered(result))
+        return readable(self._answered(result))
 
     def rejected(self, error: ResponseError) -> list[AgentEvent]:
         """The prompt was answered with an error: the end of the turn too."""
-        return _all_readable(self._rejected(error))
+        return readable(self._rejected(error))
 
     def permission(self, call: AcpToolCall, *, granted: bool) -> list[AgentEvent]:
         """The agent asked whether it may use a tool, and was answered."""
@@ -110,30 +108,26 @@ class AcpReader(TurnReader):
         text = chunk.content.text
         if _at(chunk.meta, "claudeCode", "kind") == "mcpServerStatus":
             if _at(chunk.meta, "claudeCode", "status") == "failed":
-                yield from self._server_failed(str(_at(chunk.meta, "claudeCode", "server")), text)
+                server = str(_at(chunk.meta, "claudeCode", "server"))
+                yield from self.server_failed(server, f"The MCP server {server} did not start: {text}")
         elif self._agent.is_program_text(text, chunk.message_id):
-            yield from self._flush()
+            yield from self.end_of_message()
             failed = self._agent.is_failure(text, alone=self._silent_since_tool)
             self._program_error = text if failed else ""
             yield from program_lines(text)
         elif text:
             if chunk.message_id != self._message_id:
-                yield from self._flush()
+                yield from self.end_of_message()
             self._message_id = chunk.message_id
             self._program_error, self._silent_since_tool = "", False
-            *lines, self._line = (self._line + text).split("\n")
-            yield from message_lines("\n".join(lines))
-            if len(self._line) > _OPEN_LINE:
-                yield from self._flush()
-
-    def _flush(self) -> Iterator[AgentEvent]:
-        line, self._line = self._line, ""
-        yield from message_lines(line)
+            yield from self.message_piece(text)
 
     def _tool(self, call: AcpToolCall) -> Iterator[AgentEvent]:
-        yield from self._flush()
+        yield from self.end_of_message()
         if call.tool_call_id.startswith(_STARTUP) and call.status == "failed":
-            yield from self._server_failed(call.tool_call_id.split(".")[1], _text_of(call.content))
+            server = call.tool_call_id.split(".")[1]
+            said = _text_of(call.content)
+            yield from self.server_failed(server, f"The MCP server {server} did not start: {said}")
             return
         self._program_error, self._silent_since_tool = "", True
         known = call.tool_call_id in self._tools or call.tool_call_id in self._unstarted
@@ -178,14 +172,8 @@ class AcpReader(TurnReader):
         else:
             yield ErrorReported(detail)
 
-    def _server_failed(self, server: str, words: str) -> Iterator[AgentEvent]:
-        detail = f"The MCP server {server} did not start: {words}"
-        yield ErrorReported(detail)
-        if server == SERVER:
-            self.failure = AgentError(AgentError.TOOLS, detail)
-
     def _answered(self, result: Raw) -> Iterator[AgentEvent]:
-        yield from self._flush()
+        yield from self.end_of_message()
         self.finished = True
         try:
             stop_reason = decode(result, AnyAnswer).stop_reason
@@ -205,18 +193,15 @@ class AcpReader(TurnReader):
             yield ErrorReported(self.failure.message)
 
     def _rejected(self, error: ResponseError) -> Iterator[AgentEvent]:
-        yield from self._flush()
+        yield from self.end_of_message()
         self.finished = True
         self.failure = self.failure or classify_response(error, self._limit_until)
         yield ErrorReported(self.failure.message)
 
     def _false_success(self, stop_reason: str, counted: Usage) -> AgentError | None:
         if self._denied:
-            return AgentError(
-                AgentError.PERMISSION,
-                f"The agent was not allowed to use {', '.join(sorted(self._denied))}.",
-                fix="Set acp.permissions to allow, or acp.mode to one in which it does not ask.",
-            )
+            fix = "Set acp.permissions to allow, or acp.mode to one in which it does not ask."
+            return not_permitted("The agent", self._denied, fix)
         match stop_reason:
             case "end_turn" if self._program_error:
                 return classify_text(self._agent, self._program_error)
@@ -233,16 +218,6 @@ class AcpReader(TurnReader):
             case "max_turn_requests":
                 return AgentError(AgentError.TURN_FAILED, "The turn ended at a limit of requests, half-way.")
         return AgentError(AgentError.TURN_FAILED, f"The turn ended for no reason that we know: {stop_reason!r}.")
-
-
-def _all_readable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
-    """All of them as far as they can be read; a heartbeat at the least."""
-    read: list[AgentEvent] = []
-    try:
-        read.extend(events)
-    except (msgspec.DecodeError, RecursionError):
-        pass  # wrong types say nothing, but somebody sent them
-    return read or [ALIVE]
 
 
 def _at(value: Any, *keys: str) -> Any:

@@ -76,7 +76,7 @@ class ClaudeCode(PerTurnAgent[ClaudeOptions]):
             arguments += ["--mcp-config", str(turn.order.mcp_config)]
             if not self.options.other_mcp_servers:
                 arguments.append("--strict-mcp-config")
-        return Invocation(arguments=arguments, stdin=turn.prompt.encode("utf-8", "replace"), session_id=chosen)
+        return Invocation(arguments=arguments, stdin=turn.prompt, session_id=chosen)
 
     def reader(self, turn: Turn) -> ClaudeReader:
         return ClaudeReader(turn.session_id)

@@ -14,9 +14,8 @@ from msgspec import Struct, field
 
 from ...core.model import Usage
 from ...errors import AgentError
-from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..error_kinds import classify_error
+from ..error_kinds import classify_error, not_permitted
 from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
 
 _WORTH_WAITING_MS = 60_000.0
@@ -180,12 +179,8 @@ class ClaudeReader(TurnReader):
         self._seen_init = True
         self.session_id = init.session_id
         for server in init.mcp_servers:
-            if server.status != "failed":
-                continue
-            detail = f"The MCP server {server.name} did not start."
-            yield ErrorReported(detail)
-            if server.name == SERVER:
-                self.failure = AgentError(AgentError.TOOLS, detail)
+            if server.status == "failed":
+                yield from self.server_failed(server.name, f"The MCP server {server.name} did not start.")
 
     def _retry(self, retry: _Retry) -> Iterator[AgentEvent]:
         detail = f"attempt {retry.attempt} failed: {retry.error_status or 'no status'}, {shorten(retry.error)}"
@@ -255,10 +250,7 @@ class ClaudeReader(TurnReader):
             return classify_error(said, status=status, until=until, name=self._error_name)
         if result.stop_reason == "refusal":
             return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
-        if denied := sorted({denial.tool_name for denial in result.permission_denials}):
-            return AgentError(
-                AgentError.PERMISSION,
-                f"Claude Code was not allowed to use {', '.join(denied)}.",
-                fix="Set claude-code.permission_mode or claude-code.allowed_tools.",
-            )
+        if denied := [denial.tool_name for denial in result.permission_denials]:
+            fix = "Set claude-code.permission_mode or claude-code.allowed_tools."
+            return not_permitted("Claude Code", denied, fix)
         return None

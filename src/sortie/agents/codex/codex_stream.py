@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, StderrLine, ToolFinished, ToolStarted
-from ..error_kinds import classify_error
+from ..error_kinds import classify_error, not_permitted
 from ..jsonrpc import Message
 from ..reset_times import reset_time
-from ..turn_reader import ALIVE, Meter, TurnReader, decode, message_lines, shorten
+from ..turn_reader import Meter, TurnReader, decode, message_lines, readable, shorten
 from .codex_messages import (
     AccountLimits,
     CodexNotice,
@@ -83,11 +81,8 @@ class CodexReader(TurnReader):
         yield from self.notified(decode(line, Message))
 
     def read_message(self, message: Message) -> list[AgentEvent]:
-        """As `read`, for a line that has been taken apart already."""
-        try:
-            return list(self.notified(message)) or [ALIVE]
-        except (msgspec.DecodeError, RecursionError):
-            return [ALIVE]
+        """As `read`, for a line that has been decoded already."""
+        return readable(self.notified(message))
 
     def notified(self, message: Message) -> Iterator[AgentEvent]:
         match message.method:
@@ -179,11 +174,8 @@ class CodexReader(TurnReader):
             problem = turn.error or TurnError(f"The turn ended as {turn.status[:40] or 'nothing known'}.")
             return classify_codex_error(problem.message, problem.codex_error_info, self.limit_until)
         if self.denied:
-            return AgentError(
-                AgentError.PERMISSION,
-                f"Codex was not allowed to use {', '.join(sorted(set(self.denied)))}.",
-                fix="Set codex.approval_policy to never, or widen codex.thread_sandbox.",
-            )
+            fix = "Set codex.approval_policy to never, or widen codex.thread_sandbox."
+            return not_permitted("Codex", self.denied, fix)
         return None
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
@@ -20,7 +20,6 @@ from ..agent import AgentEvent, ErrorReported, SessionOrder
 from ..jsonrpc import Message, Peer, ResponseError
 from ..mcp_servers import McpServer, read_servers
 from ..per_session import RpcConversation
-from ..turn_reader import decode
 from .codex_stream import CodexReader, classify_codex_error
 
 _REFUSED_CONFIGURATION = re.compile(r"unknown variant|invalid |unexpected |not found|toml|config")
@@ -35,8 +34,6 @@ DECLINED: dict[str, dict[str, Any]] = {
     "item/tool/requestUserInput": {"answers": {}},
     "mcpServer/elicitation/request": {"action": "decline"},
 }
-
-A = TypeVar("A", bound=Struct)
 
 
 class SandboxPolicy(
@@ -102,27 +99,25 @@ class CodexThread(RpcConversation):
         client = {"name": "sortie", "title": "Sortie", "version": __version__}
         await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
         await peer.notify("initialized")
-        answer = await peer.request("account/read", {"refreshToken": False}, self.read_timeout)
-        account = _errors_classified("account/read", answer, _Account)
+        account = await self.ask(peer, "account/read", {"refreshToken": False}, _Account)
         if account.requires_openai_auth and account.account is None:
             await self._log_in(peer)
 
     async def start_conversation(self, peer: Peer) -> str:
-        answer = await peer.request("thread/start", self._thread(), self.read_timeout)
-        await self._enter(peer, _errors_classified("thread/start", answer, _ThreadAnswer).thread.id)
+        answer = await self.ask(peer, "thread/start", self._thread(), _ThreadAnswer)
+        await self._enter(peer, answer.thread.id)
         return self._reader.session_id
 
     async def resume(self, peer: Peer, session_id: str) -> None:
         params = {"threadId": session_id, "excludeTurns": True, **self._thread()}
-        answer = await peer.request("thread/resume", params, self.read_timeout)
-        if _errors_classified("thread/resume", answer, _ThreadAnswer).thread.id != session_id:
+        answer = await self.ask(peer, "thread/resume", params, _ThreadAnswer)
+        if answer.thread.id != session_id:
             raise AgentError(AgentError.SESSION, "Codex resumed another thread than the one it was asked for.")
         await self._enter(peer, session_id)
 
     async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - each turn is asked alike
         reader = self._reader = self._reader.following()
-        answer = await peer.request("turn/start", self._turn(prompt), self.read_timeout)
-        reader.turn_id = _errors_classified("turn/start", answer, _TurnAnswer).turn.id
+        reader.turn_id = (await self.ask(peer, "turn/start", self._turn(prompt), _TurnAnswer)).turn.id
         while not reader.decided:
             await peer.read_until(lambda: reader.decided or reader.limited, None)
             await self._wait_for_limit(peer, reader)
@@ -244,11 +239,3 @@ def _in_codex(server: McpServer, timeout: float) -> dict[str, Any]:
 
 def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _errors_classified(method: str, answer: Raw, model: type[A]) -> A:
-    try:
-        return decode(answer, model)
-    except msgspec.DecodeError as error:
-        said = f"The answer of Codex to {method} is not understood: {error}"
-        raise AgentError(AgentError.TURN_FAILED, said) from error

@@ -98,7 +98,7 @@ class CopilotCli(PerTurnAgent[CopilotOptions]):
         arguments += [*self._flags(), *self._permissions(with_ours=turn.order.mcp_config is not None)]
         if turn.order.mcp_config:
             arguments += ["--additional-mcp-config", f"@{turn.order.mcp_config}"]
-        return Invocation(arguments=arguments, stdin=turn.prompt.encode("utf-8", "replace"), session_id=chosen)
+        return Invocation(arguments=arguments, stdin=turn.prompt, session_id=chosen)
 
     def reader(self, turn: Turn) -> CopilotReader:
         # What its journal holds by now was used by earlier turns.

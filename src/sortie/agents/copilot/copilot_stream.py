@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import AgentError
-from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..error_kinds import classify_error
+from ..error_kinds import classify_error, not_permitted
 from ..reset_times import reset_time
 from ..turn_reader import TurnExit, TurnReader, decode, message_lines, program_lines, shorten
 from .copilot_journal import ModelCall
@@ -203,9 +202,7 @@ class CopilotReader(TurnReader):
             return
         self._broken.add(server.name)
         detail = f"The MCP server {server.name} is {server.status}: {shorten(server.error or 'no reason given')}"
-        yield ErrorReported(detail)
-        if server.name == SERVER:
-            self.failure = AgentError(AgentError.TOOLS, detail)
+        yield from self.server_failed(server.name, detail)
 
     def _tool_end(self, end: _ToolEnd) -> ToolFinished:
         name = self._tools.pop(end.tool_call_id, "tool")
@@ -271,11 +268,8 @@ class CopilotReader(TurnReader):
         if self._finish == "length":
             return AgentError(AgentError.TURN_FAILED, "The answer of the model was cut off at its length limit.")
         if self._denied:
-            return AgentError(
-                AgentError.PERMISSION,
-                f"Copilot was not allowed to use {', '.join(sorted(self._denied))}.",
-                fix="Change copilot-cli.allow_tools or copilot-cli.deny_tools, or hide it with excluded_tools.",
-            )
+            fix = "Change copilot-cli.allow_tools or copilot-cli.deny_tools, or hide it with excluded_tools."
+            return not_permitted("Copilot", self._denied, fix)
         return None
 
     def _fault(self, error: _CopilotError) -> AgentError:

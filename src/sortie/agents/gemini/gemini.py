@@ -96,7 +96,7 @@ class Gemini(PerTurnAgent[GeminiOptions]):
         resume = ["--resume", turn.session_id] if turn.session_id else []
         return Invocation(
             arguments=["--output-format", "stream-json", *resume, *self._flags()],
-            stdin=_literal(turn.prompt).encode("utf-8", "replace"),
+            stdin=_literal(turn.prompt),
             environment={"GEMINI_CLI_HOME": str(gemini_home.path_of(turn.order))},
         )
 

@@ -18,10 +18,10 @@ from msgspec import Struct
 from ...core.model import Usage
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
-from ..agent import AgentEvent, ErrorReported, LimitReported, Said, ToolFinished, ToolStarted
-from ..error_kinds import classify_error
+from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
+from ..error_kinds import classify_error, not_permitted
 from ..reset_times import reset_time
-from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
+from ..turn_reader import TurnExit, TurnReader, decode, shorten
 
 _API_ERROR = "[API Error: "
 _STATUSES = {status % 256: status for status in (400, 401, 403, 404, 408, 429, 499, 500, 502, 503, 504, 529)}
@@ -48,7 +48,6 @@ _CUT_SHORT = "ended without a finish reason"
 
 # Where nobody can be asked, tools that would need it are not even offered; a model may call them all the same.
 _GUARDED = frozenset(("run_shell_command", "write_file", "replace"))
-_LINE_LIMIT = 4_000
 
 
 class _GeminiHead(Struct, frozen=True):
@@ -113,7 +112,6 @@ class GeminiReader(TurnReader):
     def __init__(self, session_id: str = "") -> None:
         super().__init__(session_id)
         self._resuming = bool(session_id)
-        self._partial_line = ""
         self._tools: dict[str, str] = {}
         self._denied: set[str] = set()
         self._answered = False
@@ -127,7 +125,7 @@ class GeminiReader(TurnReader):
         if kind == "message":
             yield from self._message(decode(line, _GeminiMessage))
             return
-        yield from self._flush()
+        yield from self.end_of_message()
         match kind:
             case "init":
                 self.session_id = decode(line, _GeminiInit).session_id
@@ -173,19 +171,10 @@ class GeminiReader(TurnReader):
         return classify_error(said, status=status) if status else None
 
     def _message(self, message: _GeminiMessage) -> Iterator[AgentEvent]:
-        """It comes in pieces that end anywhere; only whole lines are told."""
         if message.role != "assistant":
             return
         self._forget_error(answered=True)
-        *lines, self._partial_line = (self._partial_line + message.content).split("\n")
-        for line in lines:
-            yield from message_lines(line)
-        if len(self._partial_line) > _LINE_LIMIT:
-            yield from self._flush()
-
-    def _flush(self) -> Iterator[Said]:
-        rest, self._partial_line = self._partial_line, ""
-        yield from message_lines(rest)
+        yield from self.message_piece(message.content)
 
     def _tool_use(self, use: _ToolUse) -> ToolStarted:
         self._forget_error(answered=False)
@@ -223,11 +212,8 @@ class GeminiReader(TurnReader):
 
     def _false_success(self, result: _GeminiResult) -> AgentError | None:
         if self._denied:
-            return AgentError(
-                AgentError.PERMISSION,
-                f"Gemini was not allowed to use {', '.join(sorted(self._denied))}.",
-                fix="Set gemini.approval_mode, gemini.allowed_tools or gemini.policies.",
-            )
+            fix = "Set gemini.approval_mode, gemini.allowed_tools or gemini.policies."
+            return not_permitted("Gemini", self._denied, fix)
         if self._last_error:
             return classify_error(self._last_error)
         if self._answered:

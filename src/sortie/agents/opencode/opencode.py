@@ -144,7 +144,7 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
         arguments = ["run", "--format=json", "--print-logs", "--log-level=WARN", session, *self._flags()]
         return Invocation(
             arguments=arguments,
-            stdin=turn.prompt.encode("utf-8", "replace"),
+            stdin=turn.prompt,
             environment={**self._configuration(turn.order), **self._permissions()},
         )
 

@@ -20,7 +20,7 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
-from ..error_kinds import classify_error
+from ..error_kinds import classify_error, not_permitted
 from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
 
 # OpenCode asks again for ever where a provider ends its answers without a reason.
@@ -155,11 +155,8 @@ class OpenCodeReader(TurnReader):
     def verdict(self, ending: TurnExit) -> AgentError | None:
         ending = msgspec.structs.replace(ending, stderr=_COLOURS.sub("", ending.stderr))
         if self._denied and not self.failure:
-            return AgentError(
-                AgentError.PERMISSION,
-                f"OpenCode was not allowed to use {', '.join(sorted(self._denied))}.",
-                fix="Change opencode.allowed_tools, opencode.denied_tools, or the permissions in opencode.json.",
-            )
+            fix = "Change opencode.allowed_tools, opencode.denied_tools, or the permissions in opencode.json."
+            return not_permitted("OpenCode", self._denied, fix)
         if self.finished and self._overflow and not self.failure and (ending.code, ending.signal) == (1, None):
             return None  # its exit code tells of the overflow, which it has repaired
         return super().verdict(ending)
