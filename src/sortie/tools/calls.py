@@ -16,7 +16,7 @@ from . import rpc
 from .envelope import redacted, secrets_in
 from .mcp_versions import finished, tool_result
 from .record import UNKNOWN, CallRecord, particulars
-from .rpc import RpcError
+from .rpc import ErrorResponse
 from .stdio import log_line
 
 if TYPE_CHECKING:
@@ -115,9 +115,11 @@ class ToolCalls:
         call = _Call(request_id, tool, arguments, version, reply, Cancellation())
         with self._changed:
             if request_id in self._in_flight:
-                raise RpcError(rpc.INVALID_REQUEST, "Invalid request: this id belongs to a call in flight.")
+                raise ErrorResponse(rpc.INVALID_REQUEST, "Invalid request: this id belongs to a call in flight.")
             if len(self._in_flight) >= MOST:
-                raise RpcError(rpc.BUSY, f"{MOST} calls are in flight; wait for an answer before the next call.")
+                raise ErrorResponse(
+                    rpc.BUSY, f"{MOST} calls are in flight; wait for an answer before the next call."
+                )
             if self._threads < AT_ONCE:
                 threading.Thread(target=self._run, daemon=True).start()
                 self._threads += 1

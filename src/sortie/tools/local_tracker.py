@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,6 @@ from . import envelope
 from .calls import Cancellation
 from .stdio import log_line
 from .tracker_api import DEADLINE, Reach, handle
-
-_CLOSING_SECONDS = 5.0
 
 # Longer than the limit of a call: only a tracker that blocks the loop takes so much.
 BLOCKED_SECONDS = DEADLINE + 5.0
@@ -71,7 +69,12 @@ class LocalTracker:
         """Give back what the tracker holds; whether that was done in time."""
         with self._lock:
             loop, self._loop = self._loop, None
-        return loop is None or loop.close(seconds)
+        try:
+            if loop is not None:
+                loop.run(loop.close(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     def _current_config(self) -> Config:
         with self._lock:
@@ -103,77 +106,38 @@ class LocalTracker:
 
 
 class _TrackerLoop:
-    """An event loop in a thread of its own, and the tracker that lives in it."""
+    """An event loop in a thread of its own, and the trackers that live in it: one for each reading of the workflow.
+
+    A tracker that was replaced may still be in use, so it is closed with the last one.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._open: _OpenTracker | None = None
-        threading.Thread(target=self._run_forever, daemon=True).start()
+        self._trackers: list[tuple[Config, Tracker]] = []
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, Any], seconds: float) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds)
 
-    def close(self, seconds: float) -> bool:
-        try:
-            self.run(self._close(), seconds)
-        except TimeoutError:
-            return False
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        return True
-
     async def answer(
         self, config: Config, reach: Reach, arguments: object, cancellation: Cancellation
     ) -> dict[str, Any]:
-        used = self._open
-        before = None
-        if used is None or used.config is not config:
-            before, used = used, _OpenTracker(config)
-            self._open = used
-        used.calls += 1
+        settings = tracker_settings(config)
+        if not self._trackers or self._trackers[-1][0] is not config:
+            self._trackers.append((config, load_tracker(settings.kind).from_settings(settings)))
+        tracker = self._trackers[-1][1]
         answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
-        try:
-            if before is not None:
-                await before.close_if_unused()
-            with anyio.CancelScope() as scope, cancellation.stopping(lambda: self._soon(scope.cancel)):
-                answer = await handle(arguments, used.tracker, used.settings, reach)
-        finally:
-            used.calls -= 1
-            if used is not self._open:
-                await used.close_if_unused()
+        with anyio.CancelScope() as scope:
+            with cancellation.stopping(lambda: self._loop.call_soon_threadsafe(scope.cancel)):
+                answer = await handle(arguments, tracker, settings, reach)
         return answer
 
-    async def _close(self) -> None:
-        used, self._open = self._open, None
-        if used is not None:
-            await used.close_if_unused()
-
-    def _soon(self, action: Callable[[], object]) -> None:
-        self._loop.call_soon_threadsafe(action)
-
-    def _run_forever(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-
-class _OpenTracker:
-    """The tracker of one reading of the workflow, and how many calls use it."""
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self.settings = tracker_settings(config)
-        self.tracker: Tracker = load_tracker(self.settings.kind).from_settings(self.settings)
-        self.calls = 0
-
-    async def close_if_unused(self) -> None:
-        if self.calls:
-            return  # the last of them closes it
-        try:
-            with anyio.move_on_after(_CLOSING_SECONDS):
-                await self.tracker.aclose()
-        except Exception as error:  # what a tracker does at its end changes no answer
-            log_line(f"the tracker was not closed: {type(error).__name__}")
+    async def close(self) -> None:
+        for _, tracker in self._trackers:
+            try:
+                await tracker.aclose()
+            except Exception as error:  # no reason to keep the others open
+                log_line(f"a tracker was not closed: {type(error).__name__}")
 
 
 def _identity_of(workflow: str) -> tuple[int, ...]:

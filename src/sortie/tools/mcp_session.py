@@ -6,7 +6,7 @@ from _thread import allocate_lock
 
 from . import mcp_versions, rpc
 from .mcp_versions import WITH_BATCHES
-from .rpc import Request, RpcError
+from .rpc import ErrorResponse, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class McpSession:
         """Deal with one line; None is one that was too long to read."""
         try:
             if line is None:
-                raise RpcError(rpc.INVALID_REQUEST, "Invalid request: the line is longer than 10 MiB.")
+                raise ErrorResponse(rpc.INVALID_REQUEST, "Invalid request: the line is longer than 10 MiB.")
             if not line.strip():
                 return
             frame = rpc.parse(line)
@@ -49,7 +49,7 @@ class McpSession:
                 self._take_batch(frame)
             else:
                 self._take_frame(frame, self._reply)
-        except RpcError as error:
+        except ErrorResponse as error:
             self._send(rpc.failure(error.request_id, error))
 
     def _reply(self, answer: Message | None) -> None:
@@ -58,9 +58,9 @@ class McpSession:
 
     def _take_batch(self, frames: list[Any]) -> None:
         if self._agreed != WITH_BATCHES:
-            raise RpcError(rpc.INVALID_REQUEST, f"Invalid request: only version {WITH_BATCHES} has batches.")
+            raise ErrorResponse(rpc.INVALID_REQUEST, f"Invalid request: only version {WITH_BATCHES} has batches.")
         if not frames:
-            raise RpcError(rpc.INVALID_REQUEST, "Invalid request: the batch is empty.")
+            raise ErrorResponse(rpc.INVALID_REQUEST, "Invalid request: the batch is empty.")
         batch = _Batch(len(frames), self._send)
         for frame in frames:
             self._take_frame(frame, batch.reply)
@@ -68,7 +68,7 @@ class McpSession:
     def _take_frame(self, frame: Any, reply: Reply) -> None:
         try:
             request = rpc.read_request(frame)
-        except RpcError as error:
+        except ErrorResponse as error:
             reply(rpc.failure(error.request_id, error))
             return
         if request is None or request.id is None:
@@ -80,10 +80,10 @@ class McpSession:
                 self._start_call(request, reply)
             else:
                 reply(rpc.success(request.id, self._result(request)))
-        except RpcError as error:
+        except ErrorResponse as error:
             reply(rpc.failure(request.id, error))
         except Exception as error:
-            problem = RpcError(rpc.INTERNAL_ERROR, f"Internal error ({type(error).__name__}).")
+            problem = ErrorResponse(rpc.INTERNAL_ERROR, f"Internal error ({type(error).__name__}).")
             reply(rpc.failure(request.id, problem))
 
     def _notice(self, notification: Request | None) -> None:
@@ -104,19 +104,21 @@ class McpSession:
                 result = {}
             case "tools/list":
                 if request.params.get("cursor") is not None:
-                    raise RpcError(rpc.INVALID_PARAMS, "Invalid params: there is one page only, without a cursor.")
+                    raise ErrorResponse(
+                        rpc.INVALID_PARAMS, "Invalid params: there is one page only, without a cursor."
+                    )
                 result = mcp_versions.tool_list((tool.definition for tool in self._tools.values()), version)
             case method:
-                raise RpcError(rpc.METHOD_NOT_FOUND, f"Method not found: {rpc.shown(method)}")
+                raise ErrorResponse(rpc.METHOD_NOT_FOUND, f"Method not found: {rpc.shown(method)}")
         return mcp_versions.finished(result, version)
 
     def _start_call(self, request: Request, reply: Reply) -> None:
         version = mcp_versions.version_of(request, self._agreed)
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str):
-            raise RpcError(rpc.INVALID_PARAMS, "Invalid params: name must be a string.")
+            raise ErrorResponse(rpc.INVALID_PARAMS, "Invalid params: name must be a string.")
         if arguments is not None and not isinstance(arguments, dict):
-            raise RpcError(rpc.INVALID_PARAMS, "Invalid params: arguments must be an object.")
+            raise ErrorResponse(rpc.INVALID_PARAMS, "Invalid params: arguments must be an object.")
         if self._calls is None:
             from .calls import ToolCalls
 
@@ -124,7 +126,7 @@ class McpSession:
         tool = self._tools.get(name)
         if tool is None:
             self._calls.count_unknown()
-            raise RpcError(rpc.INVALID_PARAMS, f"Unknown tool: {rpc.shown(name)}")
+            raise ErrorResponse(rpc.INVALID_PARAMS, f"Unknown tool: {rpc.shown(name)}")
         assert request.id is not None
         self._calls.start(request.id, tool, arguments or {}, version, reply)
 

@@ -6,7 +6,7 @@ Up to 2025-11-25 a handshake settles the version for the connection; since 2026-
 from __future__ import annotations
 
 from .. import __version__
-from .rpc import INVALID_PARAMS, UNSUPPORTED_VERSION, RpcError, shown
+from .rpc import INVALID_PARAMS, UNSUPPORTED_VERSION, ErrorResponse, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,16 +37,16 @@ def version_of(request: Request, agreed: str) -> str:
     meta = request.params.get("_meta")
     if not isinstance(meta, dict) or _VERSION_KEY not in meta:
         if request.method == "server/discover":
-            raise RpcError(INVALID_PARAMS, f"Invalid params: _meta lacks {_VERSION_KEY}.")
+            raise ErrorResponse(INVALID_PARAMS, f"Invalid params: _meta lacks {_VERSION_KEY}.")
         return agreed
     version = meta[_VERSION_KEY]
     if not isinstance(version, str) or not isinstance(meta.get(_CAPABILITIES_KEY), dict):
-        raise RpcError(
+        raise ErrorResponse(
             INVALID_PARAMS,
             f"Invalid params: _meta needs {_VERSION_KEY} as a string and {_CAPABILITIES_KEY} as an object.",
         )
     if version not in MODERN:
-        raise RpcError(
+        raise ErrorResponse(
             UNSUPPORTED_VERSION,
             "Unsupported protocol version.",
             data={"supported": list(VERSIONS), "requested": shown(version)},
@@ -58,7 +58,7 @@ def agree_on(params: dict[str, Any]) -> str:
     """The answer to a client's proposal: the same if we know it, else the newest that has a handshake."""
     proposed = params.get("protocolVersion")
     if not isinstance(proposed, str):
-        raise RpcError(INVALID_PARAMS, "Invalid params: protocolVersion must be a string.")
+        raise ErrorResponse(INVALID_PARAMS, "Invalid params: protocolVersion must be a string.")
     return proposed if proposed in HANDSHAKE else HANDSHAKE[-1]
 
 

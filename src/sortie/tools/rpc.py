@@ -22,7 +22,7 @@ UNSUPPORTED_VERSION = -32022
 _SHOWN = 100
 
 
-class RpcError(Exception):
+class ErrorResponse(Exception):
     """An error response; `request_id` is None where the request's own could not be made out."""
 
     def __init__(
@@ -48,36 +48,36 @@ def parse(line: bytes) -> Any:
     try:
         return decode(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, "Parse error: the line is not JSON in UTF-8.") from error
+        raise ErrorResponse(PARSE_ERROR, "Parse error: the line is not JSON in UTF-8.") from error
 
 
 def read_request(frame: Any) -> Request | None:
     """The request in a frame; None for a response, which nobody here waits for."""
     if not isinstance(frame, dict):
-        raise RpcError(INVALID_REQUEST, "Invalid request: not an object.")
+        raise ErrorResponse(INVALID_REQUEST, "Invalid request: not an object.")
     request_id = frame.get("id")
     known_id = request_id if _is_id(request_id) else None
     if frame.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0".', request_id=known_id)
+        raise ErrorResponse(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0".', request_id=known_id)
     if "method" not in frame and ("result" in frame or "error" in frame):
         return None
     if "id" in frame and known_id is None:
-        raise RpcError(INVALID_REQUEST, "Invalid request: id must be a string or a number.")
+        raise ErrorResponse(INVALID_REQUEST, "Invalid request: id must be a string or a number.")
     if not isinstance(frame.get("method"), str):
-        raise RpcError(INVALID_REQUEST, "Invalid request: method must be a string.", request_id=known_id)
+        raise ErrorResponse(INVALID_REQUEST, "Invalid request: method must be a string.", request_id=known_id)
     params = frame.get("params", {})
     if isinstance(params, dict):
         return Request(known_id, frame["method"], params)
     if known_id is None:
         return Request(None, frame["method"], {})
-    raise RpcError(INVALID_PARAMS, "Invalid params: not an object.", request_id=known_id)
+    raise ErrorResponse(INVALID_PARAMS, "Invalid params: not an object.", request_id=known_id)
 
 
 def success(request_id: RequestId, result: Message) -> Message:
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
-def failure(request_id: RequestId | None, error: RpcError) -> Message:
+def failure(request_id: RequestId | None, error: ErrorResponse) -> Message:
     body: Message = {"code": error.code, "message": error.message}
     if error.data is not None:
         body["data"] = error.data

@@ -53,33 +53,32 @@ class Toolbox:
         return self._local is None or self._local.close(seconds)
 
     def _own(self) -> Iterator[SessionTool]:
-        makers = (
-            (TRACKER_API, self._tracker_api),
-            (SORTIE_STATUS, self._sortie_status),
-            (WORKSPACE_HISTORY, self._workspace_history),
-        )
+        makers = {
+            TRACKER_API: self._tracker_api,
+            SORTIE_STATUS: self._sortie_status,
+            WORKSPACE_HISTORY: self._workspace_history,
+        }
         wanted = None if self._listed is None else {name.strip() for name in self._listed.split(",")}
-        for definition, make in makers:
+        for definition, make in makers.items():
             run = make() if wanted is None or definition.name in wanted else None
             if run is not None and definition is TRACKER_API:
                 yield SessionTool(tracker_api(self._transitions()), run)
             elif run is not None:
                 yield SessionTool(definition, _without_arguments(definition.name, run))
 
-    def _transitions(self) -> str:
-        """For the description alone: whoever performs a call looks into the workflow."""
-        if self._listed is None and not self._environ.get("SORTIE_BROKER"):
-            return self._local_tracker().transitions()
-        return self._environ.get("SORTIE_TRANSITIONS", "project")
-
     def _tracker_api(self) -> Run | None:
-        socket = self._environ.get("SORTIE_BROKER")
-        if socket:
+        if socket := self._environ.get("SORTIE_BROKER"):
             return _brokered(socket, self._environ.get("SORTIE_BROKER_TOKEN", ""))
         if self._listed is None and (problem := self._local_tracker().problem()):
             self.problems.append(f"tracker_api is left out: {problem}")
             return None
         return lambda arguments, cancellation: self._local_tracker().call(arguments, cancellation)
+
+    def _transitions(self) -> str:
+        """For the description alone: whoever performs a call looks into the workflow."""
+        if self._listed is None and not self._environ.get("SORTIE_BROKER"):
+            return self._local_tracker().transitions()
+        return self._environ.get("SORTIE_TRANSITIONS", "project")
 
     def _local_tracker(self) -> LocalTracker:
         with self._lock:
