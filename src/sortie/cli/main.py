@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ _DECIDED = "sortie.exit_code"
 
 # The order of the help page; commands that do their work in one breath share a line.
 FAMILIES = {
-    ("demo",): "the whole thing in a minute: no account, no network",
+    ("demo",): "the whole thing in a minute, without an account",
     ("init",): "write a commented WORKFLOW.md to begin with",
     ("validate",): "every problem of a workflow, with file and line",
     ("doctor",): "what a run needs, and how to get what is missing",
@@ -69,6 +70,7 @@ class LazyGroup(click.Group):
         if cmd_name not in HOMES:
             return None
         module = import_module(f"sortie.cli.{HOMES[cmd_name]}")
+        gc.enable()  # a service runs for long
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
