@@ -16,6 +16,7 @@ from .bench import Bench
 from .drains import drain, sizes
 from .latencies import kill, start, turns, written
 from .profiling import profile
+from .project import Service
 from .reading import commands, look, sessions
 from .sidecar import tool_server
 from .streams import readers, streaming
@@ -63,11 +64,14 @@ def measured(names: list[str], *, quick: bool) -> str:
     rows = []
     with tempfile.TemporaryDirectory(prefix="sortie-bench-") as scratch:
         bench = Bench(Path(scratch), quick=quick)
-        for name in names:
-            print(f"bench: {name} ... ", end="", file=sys.stderr, flush=True)
-            before = time.perf_counter()
-            rows += ALL[name](bench)
-            print(f"{time.perf_counter() - before:.1f} s", file=sys.stderr)
+        try:
+            for name in names:
+                print(f"bench: {name} ... ", end="", file=sys.stderr, flush=True)
+                before = time.perf_counter()
+                rows += ALL[name](bench)
+                print(f"{time.perf_counter() - before:.1f} s", file=sys.stderr)
+        finally:
+            Service.end_all()
         agent = bench.program.described
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
     return f"{machine}. The agent is {agent}.\n\n{as_table(rows)}"

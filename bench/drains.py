@@ -27,7 +27,7 @@ class Drained(Struct, frozen=True):
     ended: int
 
 
-def drained(directory: Path, program: Path, count: int, slots: int, limit: float = 600.0) -> Drained:
+def drained(directory: Path, program: Path, count: int, slots: int, limit: float = 60.0) -> Drained:
     """Work off `count` issues, each with one turn of the agent, or as many as the limit in seconds allows."""
     project = Project(directory, command=program, slots=slots)
     project.write_issues(count)
@@ -51,7 +51,7 @@ def drain(bench: Bench) -> list[Row]:
     rows = []
     for slots in SLOTS:
         ours, floors = [], []
-        for n in range(bench.rounds):
+        for n in bench.repeated():
             folder = bench.root / f"drain-{slots}-{n}"
             floors.append(spawned(bench.program.done, folder / "before", ISSUES, slots))
             ours.append(drained(folder / "ours", bench.program.done, ISSUES, slots))
@@ -74,7 +74,7 @@ def sizes(bench: Bench) -> list[Row]:
     """The rate must not fall with the number of issues; each is compared with 500 in units of its own floor."""
     rows: list[Row] = []
     program = bench.program.done
-    limit = 10.0 if bench.quick else 60.0
+    limit = 10.0 if bench.quick else 45.0
     of_500 = 0.0
     for count in (ISSUES, *SIZES):
         folder = bench.root / f"size-{count}"

@@ -21,7 +21,7 @@ def turns(bench: Bench) -> list[Row]:
     """From the last instruction of a turn to the first of the next one of the same session."""
     gaps: list[float] = []
     floors: list[float] = []
-    for n in range(bench.rounds):
+    for n in bench.repeated():
         folder = bench.root / f"turns-{n}"
         project = Project(folder / "ours", command=bench.program.turn, slots=1, max_turns=TURNS)
         project.write_issues(1)
@@ -88,7 +88,7 @@ def _add_issue(project: Project, number: int) -> float:
 def kill(bench: Bench) -> list[Row]:
     """SIGKILL with 20 agents at work; from the next start until all are at work again, and none of them twice."""
     measured, floors, twice = [], [], 0
-    for n in range(bench.rounds):
+    for n in bench.repeated():
         project = Project(bench.root / f"kill-{n}", command=bench.program.hold, slots=KILLED)
         project.write_issues(KILLED)
         service = project.start()

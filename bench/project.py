@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .stamps import Stamps
 
@@ -57,6 +57,8 @@ class Project:
 class Service:
     """`sortie run` in a project, from its start to its end."""
 
+    started_here: ClassVar[list[Service]] = []
+
     def __init__(self, project: Project, flags: tuple[str, ...], python: tuple[str, ...]) -> None:
         argv = [sys.executable, *python, "-m", "sortie", "run", "WORKFLOW.md", "--log-level", "error", *flags]
         self._project = project
@@ -67,6 +69,7 @@ class Service:
                 argv, cwd=project.directory, stdout=subprocess.DEVNULL, stderr=complaints, start_new_session=True
             )
         self.pid = self.process.pid
+        self.started_here.append(self)
 
     def until_stamped(self, count: int, limit: float = DEADLINE) -> bool:
         """Wait until the agents have made so many stamps; whether they did within the limit."""
@@ -99,6 +102,13 @@ class Service:
     def end(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(DEADLINE)
+
+    @classmethod
+    def end_all(cls) -> None:
+        """Nothing of a measurement that failed or was interrupted stays behind."""
+        for service in cls.started_here:
+            if service.process.poll() is None:
+                service.end()
 
     def kill(self) -> None:
         self.process.kill()
