@@ -7,7 +7,6 @@ may be told more than once; none is kept back.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import struct
 import time
@@ -15,7 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import asyncio
 
 POLL_EVERY = 0.25
 
@@ -23,13 +25,15 @@ POLL_EVERY = 0.25
 # so recently is reported once more, when its time stamps can be trusted.
 _CLOCK_TICK_NS = 50_000_000
 
-_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
+_ATTRIB, _CLOSE_WRITE = 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF, _Q_OVERFLOW, _IGNORED = 0x400, 0x800, 0x4000, 0x8000
 
 # In a folder only the coming and going of names, so that a busy neighbour of the file costs nothing.
 _IN_FOLDER = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
-_IN_FILE = _MODIFY | _ATTRIB | _CLOSE_WRITE | _DELETE_SELF | _MOVE_SELF
+# Of a file when somebody has written it, not while: told at each piece, we would mostly read half a file. Who writes
+# and keeps it open is found by looking.
+_IN_FILE = _ATTRIB | _CLOSE_WRITE | _DELETE_SELF | _MOVE_SELF
 
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 _EVENT = struct.Struct("iIII")
@@ -76,6 +80,8 @@ class FileWatch:
 
     def start(self) -> None:
         """A change since this watch was made counts."""
+        import asyncio  # late: commands that only load a workflow have no event loop
+
         self._loop = asyncio.get_running_loop()
         try:
             self._kernel = _Inotify()

@@ -16,16 +16,20 @@ ALLOWED: dict[str, set[str]] = {
     "protocol": set(),
     "errors": set(),
     "plugins": {"errors", "agents", "trackers"},
+    "file_watch": set(),
     "process": {"errors"},
     "store": {"core", "errors"},
-    "workflow": {"core", "errors"},
+    "workflow": {"core", "errors", "file_watch"},
     "trackers": {"core", "errors"},
     "agents": {"core", "process", "errors", "protocol"},
     "workspace": {"core", "process", "protocol", "errors"},
     "tools": {"protocol", "plugins", "errors", "core", "trackers", "workflow"},
-    "sources": {"core", "errors", "plugins", "protocol", "trackers", "workflow", "runs", "tools"},
-    "runs": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools", "hosts"},
-    "hosts": {"runs", "agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
+    "runs": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
+    "hosts": {"runs", "agents", "workspace", "process", "protocol", "plugins", "core", "errors", "tools"},
+    "sources": {
+        *("core", "errors", "plugins", "protocol", "trackers", "workflow"),
+        *("agents", "workspace", "tools", "runs", "hosts"),
+    },
 }
 ALLOWED["engine"] = {*ALLOWED}
 ALLOWED["cli"] = {*ALLOWED}

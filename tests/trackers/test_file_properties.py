@@ -153,7 +153,7 @@ def test_any_interleaving_of_our_writes_and_edits_of_others_gives_what_a_fresh_t
         write_version(path, first, "in place")
         tracker = tracker_on(path)
         followed: dict[str, Issue | None] = {}
-        former = None
+        former: dict[str, Issue] | None = None
         for step in [*steps, ("look",)]:
             match step:
                 case "move", issue_id, state:

@@ -1,60 +1,18 @@
-"""Notices changed files by polling, and keeps the last good workflow while its file is broken."""
+"""Holds the workflow in force: what changed in its files takes effect, what broke them leaves it as it was."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..file_watch import FileWatch
 from .checks import NO_KINDS, Kinds
 from .config import Config
 from .loader import Inspect, Workflow, examine, load, nothing_more
 from .variables import env_file_of
-
-# Two changes within one tick of the file system's clock can look the same from outside. A file that changed
-# so recently is reported once more, when its time stamps can be trusted.
-_CLOCK_TICK_NS = 50_000_000
-
-Signature = tuple[int, int, int, int]
-
-
-class FileWatch:
-    """Tells which files look different from the last time it was asked; a missing file is a look too.
-
-    `clock` gives the time since the epoch in nanoseconds, as the file system does.
-    """
-
-    def __init__(self, paths: Iterable[Path], *, clock: Callable[[], int] = time.time_ns) -> None:
-        self._clock = clock
-        self._seen: dict[Path, Signature | None] = {path: _signature(path) for path in paths}
-        self._recent = {path for path, signature in self._seen.items() if self._is_recent(signature)}
-
-    def changed(self) -> set[Path]:
-        changed: set[Path] = set()
-        for path, before in self._seen.items():
-            now = _signature(path)
-            if now != before or path in self._recent:
-                changed.add(path)
-            self._seen[path] = now
-            if self._is_recent(now):
-                self._recent.add(path)
-            else:
-                self._recent.discard(path)
-        return changed
-
-    def _is_recent(self, signature: Signature | None) -> bool:
-        return signature is not None and 0 <= self._clock() - signature[0] < _CLOCK_TICK_NS
-
-
-def _signature(path: Path) -> Signature | None:
-    try:
-        status = path.stat()
-    except (OSError, ValueError):
-        return None
-    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 class Unchanged(Struct, frozen=True):

@@ -5,65 +5,15 @@ import os
 import pytest
 
 from sortie.errors import ConfigurationError
-from sortie.workflow.watch import Broken, Changed, FileWatch, Reloader, Unchanged
+from sortie.workflow.reloader import Broken, Changed, Reloader, Unchanged
 
 from .sample import ISSUE, KINDS, PROMPT, SETTINGS, write
 
 LONG_AGO = (1_600_000_000, 1_600_000_000)
 
 
-def settled(path, text="a"):
-    """Written so long ago that its time stamps can be trusted."""
-    path.write_text(text)
-    os.utime(path, LONG_AGO)
-    return path
-
-
 def reloader(folder, **environ):
     return Reloader(write(folder), environ=environ, kinds=KINDS)
-
-
-def test_files_that_stay_the_same_are_not_reported(tmp_path):
-    watch = FileWatch([settled(tmp_path / "a"), tmp_path / "missing"])
-    assert watch.changed() == set()
-    assert watch.changed() == set()
-
-
-def test_written_replaced_created_and_removed_files_are_reported(tmp_path):
-    written, replaced, created, removed, same = (tmp_path / name for name in "wrcds")
-    for path in (written, replaced, removed, same):
-        settled(path)
-    watch = FileWatch([written, replaced, created, removed, same])
-    settled(written, "ab")
-    os.replace(settled(tmp_path / "new"), replaced)
-    settled(created)
-    removed.unlink()
-    assert watch.changed() == {written, replaced, created, removed}
-    assert watch.changed() == set()
-
-
-def test_a_file_changed_a_moment_ago_is_reported_once_more_because_a_second_change_may_look_the_same(tmp_path):
-    path = settled(tmp_path / "a")
-    written_at = path.stat().st_mtime_ns
-    times = iter([written_at + 1_000_000, written_at + 90_000_000, written_at + 90_000_000])
-    watch = FileWatch([path], clock=lambda: next(times))
-    assert watch.changed() == {path}
-    assert watch.changed() == set()
-
-
-def test_a_time_stamp_in_the_future_is_not_taken_for_a_moment_ago(tmp_path):
-    path = settled(tmp_path / "a")
-    watch = FileWatch([path], clock=lambda: 0)
-    assert watch.changed() == set()
-
-
-def test_a_file_behind_a_link_that_is_switched_is_reported(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to(settled(tmp_path / "a"))
-    watch = FileWatch([link])
-    (tmp_path / "next").symlink_to(settled(tmp_path / "b"))
-    os.replace(tmp_path / "next", link)
-    assert watch.changed() == {link}
 
 
 def test_the_first_load_must_succeed(tmp_path):
