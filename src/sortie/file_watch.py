@@ -31,8 +31,8 @@ _DELETE_SELF, _MOVE_SELF, _Q_OVERFLOW, _IGNORED = 0x400, 0x800, 0x4000, 0x8000
 
 # In a folder only the coming and going of names, so that a busy neighbour of the file costs nothing.
 _IN_FOLDER = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
-# Of a file when somebody has written it, not while: told at each piece, we would mostly read half a file. Who writes
-# and keeps it open is found by looking.
+# Of a file when somebody has written it, not while: told at each piece, we would mostly read half a file. Who
+# writes and keeps it open is found by looking.
 _IN_FILE = _ATTRIB | _CLOSE_WRITE | _DELETE_SELF | _MOVE_SELF
 
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC

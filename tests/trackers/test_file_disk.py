@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import TrackerError
-from sortie.trackers.file_disk import TRIES, Version, exchange, read, rewrite
+from sortie.trackers.file_disk import TICK_NS, TRIES, Version, exchange, read, rewrite, stamp_of
 
 from .scene import names_in
 
@@ -58,6 +58,73 @@ class Once:
         self.calls += 1
         if self.calls == 1:
             self.editor(self.path, self.content)
+
+
+SECOND = 1_000_000_000
+
+
+def status_at(mtime: int, inode: int = 1) -> os.stat_result:
+    return os.stat_result((0o100644, inode, 1, 1, 0, 0, 5, 0, 0, 0), {"st_mtime_ns": mtime, "st_ctime_ns": mtime})
+
+
+@pytest.mark.parametrize(
+    ("mtime", "readings", "certain"),
+    [
+        pytest.param(1, [10 * SECOND], [True], id="it has rested"),
+        pytest.param(10 * SECOND + 1, [10 * SECOND + 2], [False], id="it may change again within the tick"),
+        pytest.param(1, [2, 3, TICK_NS + 3], [False, False, True], id="read again a tick later"),
+        pytest.param(10 * SECOND + 1, [2, TICK_NS + 3], [False, True], id="a clock that is ahead"),
+        pytest.param(0, [1, TICK_NS + 2, 2 * SECOND + 2], [False, False, True], id="whole seconds tick slower"),
+    ],
+)
+def test_a_stamp_is_certain_once_no_edit_can_leave_the_same(mtime, readings, certain):
+    stamp, found = None, []
+    for now in readings:
+        stamp = stamp_of(status_at(mtime), now, stamp)
+        found.append(stamp.certain)
+    assert found == certain
+
+
+def test_another_stamp_begins_anew():
+    earlier = stamp_of(status_at(1), 2)
+    assert not stamp_of(status_at(1, inode=2), 2 + 2 * TICK_NS, earlier).certain
+
+
+def test_what_we_wrote_is_certain_at_once_and_shows_every_edit(path):
+    stamp = rewrite(path, add)
+    assert stamp is not None
+    assert stamp.certain
+    assert stamp.shows(path.stat())
+    in_place(path, b"b+ours")
+    assert not stamp.shows(path.stat())
+
+
+def test_a_file_that_is_certainly_known_is_not_read(path):
+    stamp = rewrite(path, add)
+    rewrite(path, lambda before: b"known" if before.raw is None else b"read", known=stamp)
+    assert path.read_bytes() == b"known"
+
+
+@pytest.mark.parametrize("editor", [by_rename, in_place])
+def test_an_edit_of_a_file_that_was_certainly_known_is_kept(path, editor):
+    stamp = rewrite(path, add)
+    editor(path, b"b")
+    rewrite(path, add, known=stamp)
+    assert path.read_bytes() == b"b+ours"
+
+
+@pytest.mark.parametrize("editor", [by_rename, in_place])
+def test_an_edit_at_the_last_moment_of_a_file_that_was_certainly_known_is_kept(path, editor):
+    stamp = rewrite(path, add)
+    meanwhile = Once(editor, path)
+
+    def swap(one, other):
+        meanwhile()
+        return exchange(one, other)
+
+    rewrite(path, lambda before: b"known" if before.raw is None else add(before), swap, known=stamp)
+    assert path.read_bytes() == b"b+ours"
+    assert names_in(path.parent) == {"file"}
 
 
 def test_two_files_change_places(tmp_path):

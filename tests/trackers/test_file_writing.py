@@ -11,6 +11,7 @@ import signal
 import stat
 import subprocess
 import sys
+from typing import cast
 
 import anyio
 import pytest
@@ -108,31 +109,6 @@ async def test_half_characters_of_an_agents_output_do_not_break_the_file(path):
     assert [c.body for c in (await tracker.fetch_issue("1")).comments or ()] == ["bad ? byte"]
 
 
-async def test_an_issue_that_does_not_exist_cannot_be_changed(path):
-    tracker = tracker_on(path)
-    for call in (tracker.transition("9", "Done"), tracker.comment("9", "hello")):
-        with pytest.raises(TrackerError) as failure:
-            await call
-        assert failure.value.kind == TrackerError.NOT_FOUND
-
-
-async def test_one_call_that_fails_does_not_take_others_with_it(path):
-    tracker = tracker_on(path)
-    failures = []
-
-    async def move(issue_id):
-        try:
-            await tracker.transition(issue_id, "Done")
-        except TrackerError as error:
-            failures.append((issue_id, error.kind))
-
-    async with anyio.create_task_group() as group:
-        for issue_id in ("1", "nobody", "2"):
-            group.start_soon(move, issue_id)
-    assert failures == [("nobody", TrackerError.NOT_FOUND)]
-    assert await tracker.fetch_states(["1", "2"]) == {"1": "Done", "2": "Done"}
-
-
 async def test_calls_that_wait_for_each_other_are_written_together(path):
     """Two hundred calls at once take a handful of writes: each write is a new file, so its inode tells."""
     tracker = tracker_on(path)
@@ -159,6 +135,25 @@ async def test_a_cancelled_caller_does_not_stop_the_write_for_the_others(path):
     assert [comment["body"] for comment in read_issues(path)["1"]["comments"]] == ["stays"]
     await tracker.comment("1", "later")
     assert len(read_issues(path)["1"]["comments"]) == 2
+
+
+async def test_a_defect_in_one_call_is_no_success_of_the_others(path):
+    file = IssueFile(path, bool)
+    change = Transition("1", "now", "Done")
+    defect = cast("Transition", object())
+    failures = []
+
+    async def write(change):
+        try:
+            await file.write(change)
+        except AttributeError:
+            failures.append(change)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(write, defect)
+        group.start_soon(write, change)
+    assert defect in failures
+    assert (read_issues(path)["1"]["state"] == "Done") == (change not in failures)
 
 
 async def test_other_records_keep_every_byte(path):

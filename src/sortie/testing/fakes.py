@@ -1,0 +1,82 @@
+"""Parts that live in memory, for tests of what uses them; each keeps the contract of its kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ..core.model import Comment, Issue
+from ..errors import TrackerError
+from ..trackers.tracker import Candidates
+
+
+class MemoryTracker:
+    """A tracker whose issues are given to it; with no active states, all but those in terminal ones are active."""
+
+    def __init__(
+        self,
+        issues: Iterable[Issue] = (),
+        active_states: Collection[str] = (),
+        terminal_states: Collection[str] = (),
+        other_states: Collection[str] = (),
+    ) -> None:
+        self.issues = {issue.id: _with_comments(issue) for issue in issues}
+        self._active = {state.lower() for state in active_states}
+        self._terminal = {state.lower() for state in terminal_states}
+        self._known = {state.lower(): state for state in (*active_states, *terminal_states, *other_states)}
+        self._told: dict[str, Issue] | None = None
+
+    async def fetch_candidates(self) -> Candidates:
+        before, self._told = self._told, dict(self.issues)
+        changed = None
+        if before is not None:
+            ids = before.keys() | self.issues.keys()
+            changed = frozenset(i for i in ids if before.get(i) != self.issues.get(i))
+        active = tuple(issue for issue in self.issues.values() if self._is_active(issue.state))
+        states = Counter(issue.state for issue in self.issues.values())
+        return Candidates(active, states=states, changed=changed)
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        if issue_id not in self.issues:
+            raise TrackerError(TrackerError.NOT_FOUND, f'There is no issue with the id "{issue_id}".')
+        return self.issues[issue_id]
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
+        return {i: self.issues[i].state for i in issue_ids if i in self.issues}
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        issue = await self.fetch_issue(issue_id)
+        present = {issue.state.lower(): issue.state for issue in self.issues.values()}
+        known = {**present, **self._known}.get(state.lower())
+        if known is None:
+            raise TrackerError(TrackerError.PAYLOAD, f'There is no state "{state}".')
+        if known != issue.state:
+            self.issues[issue_id] = replace(issue, state=known, updated_at=_now())
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        issue = await self.fetch_issue(issue_id)
+        comments = issue.comments or ()
+        added = Comment(f"sortie-{len(comments)}", "sortie", body, _now())
+        self.issues[issue_id] = replace(issue, comments=(*comments, added), updated_at=_now())
+
+    def watched_files(self) -> tuple[Path, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+    def _is_active(self, state: str) -> bool:
+        name = state.lower()
+        return name not in self._terminal and (not self._active or name in self._active)
+
+
+def _with_comments(issue: Issue) -> Issue:
+    return issue if issue.comments is not None else replace(issue, comments=())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
