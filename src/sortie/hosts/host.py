@@ -7,7 +7,7 @@ suite that every host keeps.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -126,7 +126,7 @@ class Host(Protocol):
         """Take up a run that an earlier orchestrator started; raises `RunNotFound`."""
         ...
 
-    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Numbered]:
+    def events(self, run_id: str, after: int = 0) -> AsyncGenerator[Numbered]:
         """What the run tells, numbered without gaps, from the one after `after`; ends after `Ended`.
 
         Raises `RunLost` when nobody hears of the run any more, `RunNotFound` where there is none. Asking for

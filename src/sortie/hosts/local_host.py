@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -115,7 +115,7 @@ class LocalHost:
     async def attach(self, run_id: str) -> None:
         self._run(run_id)
 
-    def events(self, run_id: str, after: int = 0) -> AsyncIterator[Numbered]:
+    def events(self, run_id: str, after: int = 0) -> AsyncGenerator[Numbered]:
         return self._run(run_id).channel.messages(after)
 
     async def answer(self, run_id: str, number: int, answer: AnyAnswer) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from ..errors import SortieError
 from .messages import AnyAnswer, AnyMessage, Ended, Heard, Line, Numbered, Remark
@@ -61,7 +61,7 @@ class Channel:
         if question is not None and not question.done():
             question.set_result(answer)
 
-    async def messages(self, after: int = 0) -> AsyncIterator[Numbered]:
+    async def messages(self, after: int = 0) -> AsyncGenerator[Numbered]:
         """Those after that number. Whoever asks for the next one has dealt with the one before."""
         number = after
         self._forget(number)
