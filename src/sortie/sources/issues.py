@@ -36,7 +36,7 @@ from ..tools.local_tracker import tracker_settings
 from ..tools.tracker_api import Reach, handle
 from ..trackers.tracker import Tracker, fetch_each
 from ..workflow.loader import Workflow
-from ..workflow.watch import Broken, Changed, Reloader
+from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
 from . import adapters, comments
 from .source import Renewal, RunFacts, Warning, Write

@@ -42,10 +42,10 @@ from ..hosts.host import (
 )
 from ..hosts.local_host import NAME as HERE
 from ..hosts.local_host import LocalHost, StatePaths
-from ..process.platform import prepare
+from ..process.spawn import prepare
 from ..runs.messages import QUESTIONS, AnyAnswer, Ended, Numbered, decode_message, encode_message
 from ..runs.spec import RunSpec
-from ..tools.broker import short_path
+from ..tools.broker_client import short_path
 
 log = logging.getLogger(__name__)
 
