@@ -20,10 +20,11 @@ from typing import Any, TypeVar
 import yaml
 
 from sortie.core import events as ev
+from sortie.core.schedule import Schedule
 from sortie.errors import StoreError
 from sortie.store import queries as reading
 from sortie.store.connect import connect_readonly
-from sortie.store.load import Loaded, load
+from sortie.store.load import load
 
 from .processes import DEADLINE, kill_all, living_in, wait_for
 from .recording_tracker import install
@@ -202,13 +203,13 @@ class Project:
         (run,) = self.runs(issue_id)
         return run
 
-    def loaded(self) -> Loaded:
+    def schedule(self) -> Schedule:
         with self.store() as db:
-            return load(db)
+            return load(db).schedule
 
     def parked(self) -> dict[str, tuple[str, str]]:
         """Kind and reason by issue id."""
-        parked = self.loaded().schedule.parked.values()
+        parked = self.schedule().parked.values()
         return {item.issue_id: (item.park.kind, item.park.reason) for item in parked}
 
     def settled(self, issue_id: str) -> ev.Settled:

@@ -17,8 +17,8 @@ BOARD: dict[str, Any] = {
 
 
 def unspent(project) -> bool:
-    loaded = project.loaded()
-    return all(spent == Spent() for spent in loaded.spent.values()) and loaded.day_spent == Spent()
+    schedule = project.schedule()
+    return all(spent == Spent() for spent in (*schedule.spent.values(), *schedule.days.values()))
 
 
 def untouched(project) -> bool:
@@ -26,7 +26,7 @@ def untouched(project) -> bool:
 
 
 def skipped(project) -> set[str]:
-    return {rule for rule, _ in project.loaded().skips.values()}
+    return {rule for rule, _ in project.schedule().skips.values()}
 
 
 def test_without_its_program_nothing_starts_and_nothing_is_spent(project):
@@ -101,8 +101,8 @@ def test_one_run_shows_that_a_login_is_accepted_again_and_all_others_follow(proj
     project.run()
     assert set(project.parked().values()) == {("signal", "done what I could")}
     assert len(project.parked()) == 5
-    assert {spent.sessions for spent in project.loaded().spent.values()} == {1}
-    assert project.loaded().pauses == []
+    assert {spent.sessions for spent in project.schedule().spent.values()} == {1}
+    assert project.schedule().pauses == {}
 
 
 def test_retry_by_hand_tries_a_refused_login_at_once(project):
@@ -113,7 +113,7 @@ def test_retry_by_hand_tries_a_refused_login_at_once(project):
     service = project.start()
     service.until(lambda: [pause.tries for pause in project.events(ev.ProviderPaused)] == [1, 2, 3, 4])
     assert project.sortie("retry", "--all").returncode == 0
-    service.until(lambda: project.loaded().pauses[0].tries == 5)
+    service.until(lambda: project.schedule().pauses["mock"].tries == 5)
     service.stop()
     times = [pause.at for pause in project.events(ev.ProviderPaused)]
     assert times[-1] < times[3] + 8, "the next try was due eight seconds after the fourth"
@@ -128,7 +128,7 @@ def test_a_changed_workflow_is_tried_at_once(project):
     project.workflow({"agent": {"kind": "mock"}, "mock": {"turns": [{"status": "blocked"}]}})
     service.until(lambda: project.parked())
     service.stop()
-    assert project.loaded().pauses == []
+    assert project.schedule().pauses == {}
 
 
 def test_a_fault_that_only_one_issue_meets_parks_that_issue_and_no_other(project):
@@ -143,7 +143,7 @@ def test_a_fault_that_only_one_issue_meets_parks_that_issue_and_no_other(project
         "2": "signal",
         "3": "signal",
     }
-    assert project.loaded().spent["1"].sessions == 1, "only the run that counted is charged"
+    assert project.schedule().spent["1"].sessions == 1, "only the run that counted is charged"
 
 
 def test_a_restart_tries_an_agent_again_that_could_not_run(project):
@@ -191,9 +191,9 @@ def test_an_agent_that_runs_silently_is_known_to_work_before_its_turn_ends(proje
     project.add("1", f"[ -e {go} ] || exit 127; {FOR_EVER}")
     project.add("2", f"[ -e {go} ] || exit 127; {FOR_EVER}")
     service = project.start()
-    service.until(lambda: project.loaded().pauses)
+    service.until(lambda: project.schedule().pauses)
     go.touch()
-    service.until(lambda: not project.loaded().pauses and len(project.loaded().claims) == 2)
+    service.until(lambda: not project.schedule().pauses and len(project.schedule().running) == 2)
     service.stop()
 
 

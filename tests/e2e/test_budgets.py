@@ -62,7 +62,7 @@ def test_the_day_has_a_budget_of_its_own(project):
     assert project.run() == 3
     assert project.diary() == ["0", "1"]
     assert set(project.parked()) == {"0", "1"}
-    assert project.loaded().skips["3"][0] == "day-budget"
+    assert project.schedule().skips["3"][0] == "day-budget"
     assert "budget of the day" in project.sortie("why", "T-3").stdout
 
 
@@ -112,13 +112,15 @@ def test_a_providers_limit_pauses_the_provider_and_charges_nothing(project):
     project.add("1", priority=1)
     project.add("2", priority=2)
     service = project.start()
-    service.until(lambda: project.loaded().skips.get("2", ("",))[0] == "provider-paused")
+    service.until(lambda: project.schedule().skips.get("2", ("",))[0] == "provider-paused")
     service.stop()
-    loaded = project.loaded()
-    assert loaded.spent["1"].sessions == 0
-    assert [(retry.issue_id, retry.kind, retry.failures) for retry in loaded.retries] == [("1", "limit", 0)]
+    schedule = project.schedule()
+    assert schedule.spent["1"].sessions == 0
+    assert [(key, item.retry.kind, item.retry.failures) for key, item in schedule.waiting.items()] == [
+        ("1", "limit", 0)
+    ]
     assert "2" not in {claim.issue_id for claim in project.events(ev.Claimed)}
-    assert [pause.provider for pause in loaded.pauses] == ["mock"]
+    assert [*schedule.pauses] == ["mock"]
     assert "limit until noon" in project.sortie("why", "T-1").stdout
 
 

@@ -28,7 +28,7 @@ def resumed(project: Project) -> None:
     assert (first.status, first.attempt, second.attempt) == ("cancelled", 1, 2)
     assert second.soft_stop == "blocked"
     assert project.diary() == [f"1 {first.session_id}", f"2 {first.session_id}"]
-    assert project.loaded().schedule.spent["1"].sessions == 1
+    assert project.schedule().spent["1"].sessions == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -41,8 +41,8 @@ def test_the_first_signal_drains_and_the_next_start_resumes(project, number):
     service.signal(number)
     assert service.wait() == 0
     assert project.living() == []
-    assert project.loaded().claims == []
-    assert [retry.kind for retry in project.loaded().retries] == ["resume"]
+    assert project.schedule().running == {}
+    assert [item.retry.kind for item in project.schedule().waiting.values()] == ["resume"]
     project.run()
     resumed(project)
 
@@ -99,7 +99,7 @@ def test_an_issue_never_has_two_agents_however_often_the_service_is_killed(proje
     for number in range(3):
         assert project.runs(str(number))[-1].soft_stop == "blocked"
         assert project.runs(str(number))[-1].attempt == 4
-    assert project.loaded().schedule.spent["0"].sessions == 1
+    assert project.schedule().spent["0"].sessions == 1
 
 
 def test_a_crash_during_the_hand_off_is_made_good_once(project):
@@ -136,7 +136,7 @@ def test_a_retry_far_in_the_future_is_brought_back(project):
     project.workflow({**MANY, "agent": {"max_retry_backoff_ms": 60_000}})
     project.add("1", f"{says('run $SORTIE_ATTEMPT')}; [ $SORTIE_ATTEMPT = 1 ] && exit 1; {BLOCKED}")
     service = project.start()
-    service.until(lambda: project.loaded().retries)
+    service.until(lambda: project.schedule().waiting)
     service.stop()
     with closing(sqlite3.connect(project.db_path)) as db, db:
         db.execute("UPDATE retries SET due_at = ?", (time.time() + 10 * 86400,))

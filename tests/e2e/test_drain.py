@@ -37,8 +37,8 @@ def drained(project: Project) -> None:
     (stopping,) = project.events(ev.Stopping)
     (ended,) = project.events(ev.RunEnded)
     assert (stopping.cause, ended.status, ended.stop) == ("shutdown", "cancelled", "shutdown")
-    assert [item.retry.kind for item in project.loaded().schedule.waiting.values()] == ["resume"]
-    assert project.loaded().schedule.spent["1"].sessions == 0
+    assert [item.retry.kind for item in project.schedule().waiting.values()] == ["resume"]
+    assert project.schedule().spent["1"].sessions == 0
     assert "did not answer" not in project.notes()
 
 
@@ -92,7 +92,7 @@ def test_a_drain_during_recovery_leaves_the_rest_to_the_next_start(project, hold
     assert service.wait() == 0
     assert project.living() == []
     assert "did not answer" not in project.notes()
-    assert [claim.stop_cause for claim in project.loaded().claims] == [""]
+    assert [claim.stop for claim in project.schedule().running.values()] == [""]
     hold.unlink()
     project.run()
     assert [run.status for run in project.runs("1")] == ["cancelled", "succeeded"]

@@ -31,7 +31,7 @@ def test_the_hand_off_matrix(project):
     }
     retries = {i: retry and retry.kind for i in states if [retry := project.settled(i).retry]}
     assert retries == {"review": None, "blocked": None, "absent": None, "unknown": None, "error": "error"}
-    assert project.loaded().claims == []
+    assert project.schedule().running == {}
 
 
 def test_a_hand_off_that_fails_releases_a_review_and_continues_after_silence(project):

@@ -39,7 +39,7 @@ def test_a_blocker_that_is_nobody_is_said_and_shows_in_why(project):
     project.add("1", says("one"), blocked_by=["T-99"])
     project.add("2", f"{says('two')}; {BLOCKED}")
     service = project.start()
-    service.until(lambda: project.parked() and "1" in project.loaded().skips)
+    service.until(lambda: project.parked() and "1" in project.schedule().skips)
     said = "T-1 does not start: it is blocked by T-99 (not in the tracker)"
     assert project.notes() == said
     assert "it waits for other issues: T-99 (not in the tracker)" in project.sortie("why", "T-1").stdout

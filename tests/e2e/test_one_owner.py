@@ -196,7 +196,7 @@ def test_a_workflow_that_names_another_store_and_root_gets_no_second_service(pro
     project.workflow({"budget": {"per_issue": {"sessions": 9}}})
     project.add("1", FOR_EVER)
     service = project.start()
-    service.until(lambda: project.loaded().claims)
+    service.until(lambda: project.schedule().running)
     project.workflow({"db_path": "state.db", "workspace": {"root": "elsewhere"}})
     service.until(lambda: "only after a restart" in project.notes())
     second = project.sortie("run")
@@ -213,7 +213,7 @@ def test_a_damaged_store_ends_the_service_and_says_so(project):
     """What cannot be written to is not tried again for ever."""
     project.add("1", FOR_EVER)
     service = project.start()
-    service.until(lambda: project.loaded().claims and project.living())
+    service.until(lambda: project.schedule().running and project.living())
     with project.db_path.open("r+b") as database:
         database.write(b"\xff" * project.db_path.stat().st_size)
     project.db_path.with_name(f"{project.db_path.name}-wal").write_bytes(b"")

@@ -159,4 +159,4 @@ def test_an_issue_without_a_prompt_is_not_moved_and_costs_no_turn(project):
     project.run()
     assert project.parked()["1"][0] == "error"
     assert project.state("1") == "To Do"
-    assert project.loaded().spent["1"].turns == 0
+    assert project.schedule().spent["1"].turns == 0

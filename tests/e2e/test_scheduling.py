@@ -17,7 +17,7 @@ def test_a_blocked_issue_waits_for_its_blocker(project):
     project.add("1", f"{says('first')}; {BLOCKED}")
     project.add("2", f"{says('second')}; {BLOCKED}", blocked_by=[{"id": "1", "identifier": "T-1"}])
     service = project.start()
-    service.until(lambda: project.loaded().skips.get("2", ("",))[0] == "blocked-by" and project.runs("1"))
+    service.until(lambda: project.schedule().skips.get("2", ("",))[0] == "blocked-by" and project.runs("1"))
     assert "T-1" in project.sortie("why", "T-2").stdout
     assert project.diary() == ["first"]
     project.edit("1", state="Done")
@@ -77,7 +77,7 @@ def test_an_issue_that_leaves_the_tracker_stops_its_run(project):
     service.stop()
     run = project.only_run("1")
     assert (run.status, run.error) == ("cancelled", "the issue is no longer in the tracker")
-    assert project.loaded().retries == []
+    assert project.schedule().waiting == {}
     assert project.parked() == {}
 
 
@@ -210,7 +210,7 @@ def test_an_operator_stops_a_run_or_hurries_a_retry(project, verb, parked):
     script = FOR_EVER if verb == "stop" else f"[ $SORTIE_ATTEMPT = 1 ] && exit 1; {BLOCKED}"
     project.add("1", f"{says('$SORTIE_ATTEMPT')}; {script}")
     service = project.start()
-    service.until(lambda: project.diary() and (verb == "stop" or project.loaded().retries))
+    service.until(lambda: project.diary() and (verb == "stop" or project.schedule().waiting))
     answer = project.sortie(verb, "T-1")
     assert answer.returncode == 0, answer.stderr
     service.until(lambda: project.parked())

@@ -134,7 +134,7 @@ def test_a_signal_completes_the_turn_ends_the_run_and_is_logged(project):
     run = project.only_run("1")
     assert (run.status, run.turns, run.error, run.soft_stop) == ("succeeded", 1, None, "blocked")
     assert project.settled("1").retry is None
-    assert project.loaded().claims == []
+    assert project.schedule().running == {}
     assert len(project.events(ev.TurnStarted, "1")) == 1
     (line,) = [line for line in project.output().splitlines() if "the agent signalled blocked" in line]
     assert '"level": "info"' in line

@@ -138,7 +138,7 @@ def test_a_root_that_was_replaced_is_noticed_before_the_next_dispatch(project, r
     service.until(lambda: "the place of the workspaces cannot be used; nothing new starts" in project.notes())
     assert "Put the directory back" in project.notes()
     assert list(project.parked()) == ["1"]
-    assert project.loaded().claims == [] and not (project.root / "aside/T-2").exists()
+    assert project.schedule().running == {} and not (project.root / "aside/T-2").exists()
     if project.workspaces.is_symlink():
         project.workspaces.unlink()
     elif project.workspaces.exists():

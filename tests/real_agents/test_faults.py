@@ -28,9 +28,9 @@ def test_a_refused_key_holds_dispatch_and_spends_nothing(scene):
     scene.issue(DONE)
     assert scene.run() == 3, scene.project.output()
     assert (ended(scene).error_kind, ended(scene).turns) == ("agent_auth", 0), ended(scene).error
-    loaded = scene.project.loaded()
-    assert [(pause.error_kind, pause.tries) for pause in loaded.pauses] == [("agent_auth", 3)]
-    assert (loaded.parked, loaded.spent["1"]) == ([], Spent())
+    schedule = scene.project.schedule()
+    assert [(pause.error_kind, pause.tries) for pause in schedule.pauses.values()] == [("agent_auth", 3)]
+    assert (schedule.parked, schedule.spent["1"]) == ({}, Spent())
     assert scene.project.state("1") == "To Do"
     assert not any(request["authorised"] for request in scene.model.steps())
     scene.nobody_left()
@@ -49,7 +49,7 @@ def test_an_unknown_model_or_an_account_without_credit_holds_dispatch_and_spends
     scene.issue([{"http": status, "message": message}])
     assert scene.run() == 3, scene.project.output()
     assert (ended(scene).error_kind, ended(scene).turns) == (kind, 0), ended(scene).error
-    assert scene.project.loaded().spent["1"] == Spent()
+    assert scene.project.schedule().spent["1"] == Spent()
     scene.nobody_left()
 
 
