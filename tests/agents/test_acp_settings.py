@@ -171,7 +171,7 @@ async def test_an_interrupted_turn_waits_until_the_agent_says_that_it_has_stoppe
             await conversation.handshake(peer)
             await conversation.start_conversation(peer)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(conversation.turn, peer, "Go.", 1)
+                tasks.start_soon(conversation.turn, peer, "Go.")
                 while not any(method == "session/prompt" for method, _ in lab.requests):
                     await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()

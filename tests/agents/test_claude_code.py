@@ -18,19 +18,19 @@ def agent(command="", base=None, **options):
 
 
 def arguments(make_order, session_id="", mcp_config=None, **options):
-    turn = Turn(order=make_order(mcp_config=mcp_config), prompt="Go.", number=1, session_id=session_id)
+    turn = Turn(order=make_order(mcp_config=mcp_config), prompt="Go.", session_id=session_id)
     return agent(**options).invocation(turn).arguments
 
 
 def test_a_fresh_session_gets_a_name_and_a_known_one_is_resumed(make_order):
-    turn = Turn(order=make_order(), prompt="Go.", number=1)
+    turn = Turn(order=make_order(), prompt="Go.")
     fresh = agent().invocation(turn)
     assert ["--session-id", fresh.session_id] == fresh.arguments[4:6]
     assert "--resume abc" in " ".join(arguments(make_order, session_id="abc"))
 
 
 def test_the_prompt_goes_by_standard_input(make_order):
-    invocation = agent().invocation(Turn(order=make_order(), prompt="Secret ünïcode", number=1))
+    invocation = agent().invocation(Turn(order=make_order(), prompt="Secret ünïcode"))
     assert invocation.stdin == "Secret ünïcode"
     assert "Secret" not in " ".join(invocation.arguments)
 

@@ -20,12 +20,12 @@ def agent(**options):
 
 
 def arguments(make_order, session_id="", mcp_config=None, **options):
-    turn = Turn(order=make_order(mcp_config=mcp_config), prompt="Go.", number=1, session_id=session_id)
+    turn = Turn(order=make_order(mcp_config=mcp_config), prompt="Go.", session_id=session_id)
     return agent(**options).invocation(turn).arguments
 
 
 def test_a_fresh_session_gets_a_name_and_a_known_one_is_resumed(make_order):
-    fresh = agent().invocation(Turn(order=make_order(), prompt="Go.", number=1))
+    fresh = agent().invocation(Turn(order=make_order(), prompt="Go."))
     assert f"--session-id={fresh.session_id}" in fresh.arguments
     resumed = arguments(make_order, session_id=SESSION)
     assert f"--resume={SESSION}" in resumed
@@ -46,7 +46,7 @@ def test_what_could_name_a_session_of_somebody_else_is_refused(make_order):
 
 def test_the_prompt_goes_by_standard_input(make_order):
     prompt = "--help Secret ünïcode" + "x" * 200_000
-    invocation = agent().invocation(Turn(order=make_order(), prompt=prompt, number=1))
+    invocation = agent().invocation(Turn(order=make_order(), prompt=prompt))
     assert invocation.stdin == prompt
     assert "Secret" not in " ".join(invocation.arguments)
 

@@ -19,7 +19,7 @@ def agent(base, command="", kind=Gemini, **options):
 @pytest.fixture
 def invocation(make_order, tmp_path):
     def invocation(session_id="", prompt="Go.", **options):
-        turn = Turn(order=make_order(), prompt=prompt, number=1, session_id=session_id)
+        turn = Turn(order=make_order(), prompt=prompt, session_id=session_id)
         return agent(tmp_path, **options).invocation(turn)
 
     return invocation

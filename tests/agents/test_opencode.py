@@ -25,7 +25,7 @@ def agent(command="", **options):
 
 
 def invoked(order, session_id="", prompt="Go.", **options):
-    return agent(**options).invocation(Turn(order=order, prompt=prompt, number=1, session_id=session_id))
+    return agent(**options).invocation(Turn(order=order, prompt=prompt, session_id=session_id))
 
 
 def permissions(order, **options):

@@ -19,6 +19,9 @@ from .program import Program
 
 Options = TypeVar("Options", bound=Struct)
 
+# How a program that runs on Node.js reaches its provider.
+NETWORK_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS")
+
 
 class CliAgent(ABC, Generic[Options]):
     """One coding-agent program. What is particular to it is in its subclass and nowhere else.

@@ -77,7 +77,7 @@ class RpcConversation(ABC):
         """Go on with one; raises `AgentError` of kind SESSION or `ResponseError` where the agent will not."""
 
     @abstractmethod
-    async def turn(self, peer: Peer, prompt: str, number: int) -> None:
+    async def turn(self, peer: Peer, prompt: str) -> None:
         """One turn to its end; raises `AgentError` where it did not complete."""
 
     @abstractmethod
@@ -156,11 +156,11 @@ class LongLivedSession:
             session_id = resume if resumed else await self._conversation.start_conversation(self._peer)
         self._report(SessionOpened(session_id))
 
-    async def turn(self, prompt: str, number: int) -> None:
+    async def turn(self, prompt: str, number: int) -> None:  # noqa: ARG002 - all turns are alike
         self._in_turn = True
         try:
             async with self._errors_classified():
-                await self._conversation.turn(self._peer, prompt, number)
+                await self._conversation.turn(self._peer, prompt)
         except AgentError as error:
             self._in_turn = False
             self._report(TurnFinished(error.kind))

@@ -34,7 +34,6 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     order: SessionOrder
     prompt: str
-    number: int
     session_id: str = ""
 
 
@@ -102,16 +101,16 @@ class PerTurnSession:
 
     async def _run_or_start_over(self, prompt: str, number: int) -> None:
         try:
-            await self._run(prompt, number)
+            await self._run(prompt)
         except AgentError as error:
             if error.kind != AgentError.SESSION or number > 1 or not self._session_id:
                 raise
             self._reporter.report(ErrorReported(f"{error.message} A fresh conversation begins."))
             self._session_id = ""
-            await self._run(prompt, number)
+            await self._run(prompt)
 
-    async def _run(self, prompt: str, number: int) -> None:
-        turn = Turn(order=self._order, prompt=prompt, number=number, session_id=self._session_id)
+    async def _run(self, prompt: str) -> None:
+        turn = Turn(order=self._order, prompt=prompt, session_id=self._session_id)
         invocation = self._agent.invocation(turn)
         reader = self._agent.reader(replace(turn, session_id=turn.session_id or invocation.session_id))
         child = self._child = await start_command(

@@ -13,6 +13,7 @@ import anyio
 
 from ...errors import AgentError
 from ..agent import AgentEvent, Finding, SessionOrder
+from ..cli_agent import NETWORK_VARIABLES
 from ..command_line import start_command
 from ..per_session import LongLivedSession, PerSessionAgent
 from ..program import Program
@@ -83,10 +84,7 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
         "GOOGLE_GEMINI_BASE_URL",
         "GOOGLE_GENAI_USE_VERTEXAI",
         # all of them
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "NO_PROXY",
-        "NODE_EXTRA_CA_CERTS",
+        *NETWORK_VARIABLES,
     )
     # No updates, no telemetry, no tools behind a search, no second process that swallows signals, no questions
     # whether the workspace is to be trusted.

@@ -116,7 +116,7 @@ class AcpConversation(RpcConversation):
             await self._skip_replay(peer)
         await self._begin(peer, session_id, opened)
 
-    async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - all prompts are alike
+    async def turn(self, peer: Peer, prompt: str) -> None:
         if self._reader.failure:
             raise self._reader.failure
         reader = self._reader = AcpReader(self.agent, self._session_id, self._running)

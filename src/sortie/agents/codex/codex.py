@@ -10,34 +10,17 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Struct
 
 from ..agent import AgentEvent, AgentSettings, Finding, SessionOrder
-from ..options import Text
 from ..per_session import PerSessionAgent
 from ..program import Program
-from .codex_thread import CodexThread, SandboxPolicy, ThreadSettings
+from .codex_thread import CodexOptions, CodexThread
 
 # Without this Codex would write a key that we log in with to its own file.
 _IN_MEMORY = 'cli_auth_credentials_store="ephemeral"'
-
-
-class CodexOptions(Struct, frozen=True, kw_only=True):
-    """Without a sandbox and approvals nothing is asked and everything is allowed: nobody is there to answer.
-
-    `config` overrides config.toml, key by key.
-    """
-
-    model: Text | None = None
-    effort: Text | None = None
-    approval_policy: Literal["never", "on-request", "untrusted"] = "never"
-    thread_sandbox: Literal["danger-full-access", "workspace-write", "read-only"] = "danger-full-access"
-    turn_sandbox_policy: SandboxPolicy | None = None
-    personality: Literal["none", "friendly", "pragmatic"] | None = None
-    config: dict[Text, Any] = {}
 
 
 class Codex(PerSessionAgent[CodexOptions]):
@@ -97,17 +80,7 @@ class Codex(PerSessionAgent[CodexOptions]):
         return command + [word for override in overrides for word in ("-c", override)]
 
     def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> CodexThread:
-        options = self.options
-        settings = ThreadSettings(
-            model=options.model,
-            effort=options.effort,
-            approval_policy=options.approval_policy,
-            sandbox=options.thread_sandbox,
-            sandbox_policy=options.turn_sandbox_policy,
-            personality=options.personality,
-            key=_key(order.environment),
-        )
-        return CodexThread(order, report, self.read_timeout, settings)
+        return CodexThread(order, report, self.read_timeout, self.options, _key(order.environment))
 
 
 def _key(environment: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, SessionOrder
 from ..jsonrpc import Message, Peer, ResponseError
 from ..mcp_servers import McpServer, read_servers
+from ..options import Text
 from ..per_session import RpcConversation
 from .codex_stream import CodexReader, classify_codex_error
 
@@ -48,14 +49,19 @@ class SandboxPolicy(
     exclude_slash_tmp: bool | None = None
 
 
-class ThreadSettings(Struct, frozen=True, kw_only=True):
-    approval_policy: str
-    sandbox: str
-    sandbox_policy: SandboxPolicy | None = None
-    model: str | None = None
-    effort: str | None = None
-    personality: str | None = None
-    key: str = ""
+class CodexOptions(Struct, frozen=True, kw_only=True):
+    """Without a sandbox and approvals nothing is asked and everything is allowed: nobody is there to answer.
+
+    `config` overrides config.toml, key by key.
+    """
+
+    model: Text | None = None
+    effort: Text | None = None
+    approval_policy: Literal["never", "on-request", "untrusted"] = "never"
+    thread_sandbox: Literal["danger-full-access", "workspace-write", "read-only"] = "danger-full-access"
+    turn_sandbox_policy: SandboxPolicy | None = None
+    personality: Literal["none", "friendly", "pragmatic"] | None = None
+    config: dict[Text, Any] = {}
 
 
 class _Account(Struct, frozen=True, rename="camel"):
@@ -86,10 +92,12 @@ class CodexThread(RpcConversation):
         order: SessionOrder,
         report: Callable[[AgentEvent], None],
         read_timeout: float,
-        settings: ThreadSettings,
+        options: CodexOptions,
+        key: str,
     ) -> None:
         super().__init__(order, report, read_timeout)
-        self._settings = settings
+        self._options = options
+        self._key = key
         self._reader = CodexReader()
         self._servers: dict[str, dict[str, Any]] = {}
 
@@ -115,7 +123,7 @@ class CodexThread(RpcConversation):
             raise AgentError(AgentError.SESSION, "Codex resumed another thread than the one it was asked for.")
         await self._enter(peer, session_id)
 
-    async def turn(self, peer: Peer, prompt: str, number: int) -> None:  # noqa: ARG002 - each turn is asked alike
+    async def turn(self, peer: Peer, prompt: str) -> None:
         reader = self._reader = self._reader.following()
         reader.turn_id = (await self.ask(peer, "turn/start", self._turn(prompt), _TurnAnswer)).turn.id
         while not reader.decided:
@@ -163,10 +171,10 @@ class CodexThread(RpcConversation):
 
     async def _log_in(self, peer: Peer) -> None:
         fix = "Run `codex login`, or set CODEX_API_KEY."
-        if not self._settings.key:
+        if not self._key:
             raise AgentError(AgentError.AUTH, "Codex is not logged in, and there is no key.", fix=fix)
         try:
-            key = {"type": "apiKey", "apiKey": self._settings.key}
+            key = {"type": "apiKey", "apiKey": self._key}
             await peer.request("account/login/start", key, self.read_timeout)
         except ResponseError as error:
             raise AgentError(AgentError.AUTH, f"Codex does not take the key: {error.message}", fix=fix) from error
@@ -200,13 +208,13 @@ class CodexThread(RpcConversation):
             raise AgentError(AgentError.RATE_LIMITED, said, until=reader.limit_until) from error
 
     def _thread(self) -> dict[str, Any]:
-        settings = self._settings
+        options = self._options
         return _without_none(
             cwd=str(self.order.workspace),
-            approvalPolicy=settings.approval_policy,
-            sandbox=settings.sandbox,
-            model=settings.model,
-            personality=settings.personality,
+            approvalPolicy=options.approval_policy,
+            sandbox=options.thread_sandbox,
+            model=options.model,
+            personality=options.personality,
             config={"mcp_servers": self._servers} if self._servers else None,
         )
 
@@ -215,12 +223,12 @@ class CodexThread(RpcConversation):
         return _without_none(
             threadId=self._reader.session_id,
             input=[{"type": "text", "text": text}],
-            effort=self._settings.effort,
+            effort=self._options.effort,
             sandboxPolicy=self._sandbox_policy(),
         )
 
     def _sandbox_policy(self) -> dict[str, Any] | None:
-        policy = self._settings.sandbox_policy
+        policy = self._options.turn_sandbox_policy
         if policy is None:
             return None
         told: dict[str, Any] = msgspec.to_builtins(policy)

@@ -19,6 +19,7 @@ from ...errors import AgentError
 from ...protocol.safefiles import open_directory, read_bounded
 from ...protocol.session_files import SERVER
 from ..agent import Finding
+from ..cli_agent import NETWORK_VARIABLES
 from ..options import Text
 from ..per_turn import Invocation, PerTurnAgent, Turn
 from ..program import Program
@@ -80,10 +81,7 @@ class CopilotCli(PerTurnAgent[CopilotOptions]):
         "COPILOT_CUSTOM_INSTRUCTIONS_DIRS",
         "COPILOT_GH_HOST",
         "GH_HOST",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "NODE_EXTRA_CA_CERTS",
+        *NETWORK_VARIABLES,
     )
     fixed_environment: ClassVar[dict[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
 

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from ...errors import AgentError
 from ..agent import Finding, SessionOrder
+from ..cli_agent import NETWORK_VARIABLES
 from ..options import Text
 from ..per_turn import Invocation, PerTurnAgent, Turn
 from ..program import Program
@@ -69,10 +70,7 @@ class Gemini(PerTurnAgent[GeminiOptions]):
         "GIT_AUTHOR_NAME",
         "GIT_COMMITTER_EMAIL",
         "GIT_COMMITTER_NAME",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "NODE_EXTRA_CA_CERTS",
+        *NETWORK_VARIABLES,
     )
     # Relaunched, it lets no signal through to its second process; without trust there are neither tools nor yolo.
     fixed_environment: ClassVar[dict[str, str]] = {

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ...protocol.safefiles import write_atomic
 from ...protocol.session_files import DIRECTORY, SERVER, session_directory
 from ..agent import AgentSettings, ErrorReported, Finding, Reporter, SessionOrder
+from ..cli_agent import NETWORK_VARIABLES
 from ..command_line import shell_command
 from ..mcp_servers import McpServer, read_servers
 from ..options import Text, read_options
@@ -105,10 +106,7 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
         "AWS_PROFILE",
         "AWS_REGION",
         "AZURE_RESOURCE_NAME",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-        "NODE_EXTRA_CA_CERTS",
+        *NETWORK_VARIABLES,
     )
     fixed_environment: ClassVar[dict[str, str]] = {
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
