@@ -28,7 +28,8 @@ _PR_GET_CHILD_SUBREAPER = 37
 _GRACE = 2.0
 _COMMAND_BYTES = 400
 
-_libc = ctypes.CDLL(None, use_errno=True)
+# A call that is over at once: to let other threads run meanwhile would cost more than it does.
+_libc = ctypes.PyDLL(None)
 
 
 class StartedProgram:

@@ -93,13 +93,15 @@ class NotOurs(WorkspaceError):
 class Workspace:
     """An open workspace. `created` says that it is new and `mark_complete` has to follow its `after_create`.
 
-    `fd` is owned by it.
+    `fd` is owned by it; `noted` says that there is a note of its being unfinished.
     """
 
-    def __init__(self, path: Path, fd: int, *, created: bool) -> None:
+    def __init__(self, path: Path, fd: int, *, created: bool, noted: bool = False) -> None:
         self.path = path
         self.fd = fd
         self.created = created
+        self._noted = noted
+        self._opened = os.fstat(fd)
 
     @property
     def key(self) -> str:
@@ -107,14 +109,14 @@ class Workspace:
 
     @property
     def inode(self) -> int:
-        return os.fstat(self.fd).st_ino
+        return self._opened.st_ino
 
     def verify(self) -> None:
         """Make sure that the path still leads to the directory we opened, and through no link."""
         try:
             found = self.path.lstat()
             # The kernel's name for the open directory leads through no link; so one look up is enough.
-            if _path_of(self.fd) == self.path and os.path.samestat(found, os.fstat(self.fd)):
+            if _path_of(self.fd) == self.path and os.path.samestat(found, self._opened):
                 return
             real = self.path.resolve(strict=True)
         except OSError as error:
@@ -123,7 +125,7 @@ class Workspace:
             raise _changed(self.path, "a symbolic link took its place")
         if real != self.path:
             raise _changed(self.path, "there is a symbolic link on the way to it")
-        if not os.path.samestat(found, os.fstat(self.fd)):
+        if not os.path.samestat(found, self._opened):
             raise _changed(self.path, "something else took its place")
 
     def mark_complete(self) -> None:
@@ -132,7 +134,7 @@ class Workspace:
         Does not wait for the disk: a note that a power failure brings back costs no more than what the hook did,
         because it is not believed of a workspace that an agent has worked in.
         """
-        if not self.created:
+        if not self._noted:
             return
         try:
             with open_directory(self.path.parent) as root_fd:
@@ -169,7 +171,7 @@ def open_workspace(
         try:
             resolved = _path_of(root_fd)
             created = _make_if_needed(resolved, root_fd, key, known, check, has_hook=has_hook)
-            return Workspace(resolved / key, open_inner(root_fd, key), created=created)
+            return Workspace(resolved / key, open_inner(root_fd, key), created=created, noted=created and has_hook)
         finally:
             os.close(root_fd)
     except OSError as error:
