@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from . import events as ev
-from .conclude import Outcome, stopped
+from .conclude import Outcome, signalled, stopped
 from .model import Usage
 from .schedule import Claim, Schedule
 
@@ -24,9 +26,7 @@ def outcome_after_crash(claim: Claim, signal: str, reason: str) -> Outcome:
     if claim.stop and claim.stop != "shutdown":
         return stopped(reached, claim.stop, claim.stop_detail)
     if claim.turn_done and signal:
-        return Outcome(
-            status="succeeded", turns=reached.turns, soft_stop=signal, reason=reason, session_id=claim.session_id
-        )
+        return replace(signalled(signal, reason, reached.turns), session_id=claim.session_id)
     return stopped(reached, "crash", "the orchestrator died during this run")
 
 

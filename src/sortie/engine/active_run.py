@@ -115,7 +115,7 @@ class ActiveRun:
         problem = await self._look_first()
         if problem or self.is_stopped:
             return problem or Outcome(status="cancelled", turns=0, session_id=self.claim.session_id)
-        key = self.source.workspace_key(self.issue)
+        key = self.source.workspace_key(self.issue.identifier)
         record = self._context.schedule.workspaces.get(key)
         facts = RunFacts(
             store_id=self._context.store_id,

@@ -6,7 +6,7 @@ source is asked again after the hook and before anything is removed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 
 import anyio
@@ -25,13 +25,17 @@ CHECK_EVERY = 600.0
 
 
 class Cleanup:
-    """Looks at start, whenever an issue with a workspace leaves the active ones, and every ten minutes."""
+    """Looks at all workspaces at start and every ten minutes, and at that of each issue that stops being active.
+
+    `busy` says that there is something to look at.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._said: dict[str, str] = {}
+        self._left: set[str] = set()
         self._asked = anyio.Event()
-        self.busy = False
+        self.busy = True
         context.ledger.listen(self._heard)
 
     def _heard(self, event: ev.AnyEvent) -> None:
@@ -39,8 +43,9 @@ class Cleanup:
             case ev.WorkspaceGone():
                 self._said.pop(event.key, None)
             case ev.IssueLeft():
-                workspaces = self._context.schedule.workspaces
-                if any(record.issue_id == event.issue_id for record in workspaces.values()):
+                key = self._context.source.workspace_key(event.identifier)
+                if key in self._context.schedule.workspaces:
+                    self._left.add(key)
                     self.busy = True
                     self._asked.set()
             case _:
@@ -48,21 +53,34 @@ class Cleanup:
 
     async def run_forever(self) -> None:
         while True:
-            self._asked = anyio.Event()
-            self.busy = True
             await self._sweep()
-            self.busy = self._asked.is_set()
-            self._context.wake.set()
+            await self._look_at_the_left()
             with anyio.move_on_after(CHECK_EVERY):
-                await self._asked.wait()
+                while True:
+                    await self._asked.wait()
+                    await self._look_at_the_left()
 
     async def _sweep(self) -> None:
         """Whatever goes wrong here is a note, said once: agents at work do not depend on it."""
-        for step in (self._tidy, self._remove_done):
-            try:
-                await step()
-            except Exception as error:
-                self._say_once(step.__name__, "clean-up failed", str(error) or repr(error))
+        self.busy = True
+        await self._safely("tidy", self._tidy())
+        await self._safely("remove", self._remove_done(list(self._context.schedule.workspaces.values())))
+
+    async def _look_at_the_left(self) -> None:
+        while self._left:
+            left, self._left = self._left, set()
+            workspaces = self._context.schedule.workspaces
+            rows = [workspaces[key] for key in sorted(left) if key in workspaces]
+            await self._safely("remove", self._remove_done(rows))
+        self._asked = anyio.Event()
+        self.busy = False
+        self._context.wake.set()
+
+    async def _safely(self, what: str, step: Awaitable[None]) -> None:
+        try:
+            await step
+        except Exception as error:
+            self._say_once(what, "clean-up failed", str(error) or repr(error))
 
     async def _tidy(self) -> None:
         """Archives and logs that are old, and what is left of removals that were interrupted."""
@@ -73,9 +91,8 @@ class Cleanup:
             for problem in await host.tidy(source.workspace_root, source.keep_days):
                 self._say_once(problem, "what is left of a workspace was kept", problem)
 
-    async def _remove_done(self) -> None:
-        schedule = self._context.schedule
-        idle = [row for row in schedule.workspaces.values() if row.issue_id not in schedule.running]
+    async def _remove_done(self, rows: list[WorkspaceRecord]) -> None:
+        idle = [row for row in rows if row.issue_id not in self._context.schedule.running]
         states = await self._states(idle)
         self._unpark_done(idle, states)
         for row in idle:

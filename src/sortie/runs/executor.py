@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ..agents.agent import Agent, AgentSession
-from ..core.conclude import Outcome
+from ..core.conclude import Outcome, signalled
 from ..core.model import Usage
 from ..errors import AgentError, PromptError, SortieError
 from ..process.identity import RUN_MARK, mark_of
@@ -183,7 +183,7 @@ class Executor:
             if signal.token:
                 reason = signal.reason or "\n".join(self._reporter.last_lines)
                 # Its word stands, even if we are stopped before it is answered.
-                self._reached = Outcome(status="succeeded", turns=turn, soft_stop=signal.token, reason=reason)
+                self._reached = signalled(signal.token, reason, turn, recoverable=signal.recoverable)
             self._tell_tool_calls()
             self._tell_usage()
             answer = await self._channel.ask(TurnCompleted(turn=turn, signal=signal.token or ""))

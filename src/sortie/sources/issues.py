@@ -128,8 +128,8 @@ class IssueSource:
 
     # -- how it is run ----------------------------------------------------------------------------------------
 
-    def workspace_key(self, issue: Issue) -> str:
-        return workspace_key(issue.identifier)
+    def workspace_key(self, identifier: str) -> str:
+        return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
         spec, config, record = self._spec, self.config, run.workspace
@@ -152,7 +152,7 @@ class IssueSource:
             run_id=run.claim.run_id,
             attempt=run.claim.attempt,
             issue=issue,
-            workspace=replace(spec.workspace, key=self.workspace_key(issue), known=known),
+            workspace=replace(spec.workspace, key=workspace_key(issue.identifier), known=known),
             resume=run.resume,
         )
 

@@ -118,8 +118,8 @@ class Source(Protocol):
 
     async def comment(self, issue_id: str, body: str) -> None: ...
 
-    def workspace_key(self, issue: Issue) -> str:
-        """The name under which the workspace of this item is on record."""
+    def workspace_key(self, identifier: str) -> str:
+        """The name under which the workspace of the item so called is on record."""
         ...
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
