@@ -71,7 +71,7 @@ def stopped(outcome: Outcome, cause: str, detail: str) -> Outcome:
 
 def signalled(token: str, reason: str, turns: int, *, recoverable: bool = True) -> Outcome:
     """The outcome of a run whose agent left its word; `failed` is the one that says that it did not succeed."""
-    if token == "failed":
+    if token == "failed":  # noqa: S105 - a word of the protocol
         error = reason or "the agent says that it failed"
         return Outcome(status="failed", turns=turns, error=error, error_kind="task_failed", retryable=recoverable)
     return Outcome(status="succeeded", turns=turns, soft_stop=token, reason=reason)
