@@ -27,6 +27,11 @@ def running(issue_id: str = "1", **more: Any) -> Claim:
     return Claim(issue_id=issue_id, identifier=f"D-{issue_id}", **fields)
 
 
+def verdict(issue_id: str = "1", **more: Any) -> ev.RunEnded:
+    fields: dict[str, Any] = {"at": NOW, "run_id": f"r{issue_id}", "status": "succeeded", "turns": 1, **more}
+    return ev.RunEnded(issue_id=issue_id, **fields)
+
+
 def waiting(issue_id: str = "1", **more: Any) -> Waiting:
     fields: dict[str, Any] = {"kind": "error", "attempt": 2, "due_at": NOW, **more}
     return Waiting(issue_id=issue_id, identifier=f"D-{issue_id}", retry=ev.Retry(**fields))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sortie.core import actions as act
+from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Limits
 from sortie.core.schedule import Pause, Schedule
 
-from .deeds import event_of
-from .facts import DAY, NOW, parked, policy, running, schedule, view, waiting
+from .facts import DAY, NOW, parked, policy, running, schedule, verdict, view, waiting
 from .laws import check_decision, shuffled
 
 TICK = Tick(now=NOW, candidates_known=True)
@@ -19,16 +18,22 @@ TICK = Tick(now=NOW, candidates_known=True)
 
 def told(made: Schedule, tick: Tick = TICK) -> list[str]:
     """The decision in short: what, and for which issue."""
-    return [_short(action) for action in check_decision(made, tick)]
+    return [_short(event) for event in check_decision(made, tick)]
 
 
-def _short(action: act.Action) -> str:
-    match action:
-        case act.Start() | act.Stop():
-            return f"{type(action).__name__.lower()} {action.issue_id}: {action.cause}"
-        case act.Skip():
-            return f"skip {action.issue_id}: {action.rule}"
-    return f"{type(action).__name__.lower()} {action.issue_id}"
+def _short(event: ev.AnyEvent) -> str:
+    match event:
+        case ev.Claimed():
+            return f"start {event.issue_id}: {event.cause}"
+        case ev.Stopping():
+            return f"stop {event.issue_id}: {event.cause}"
+        case ev.Skipped():
+            return f"skip {event.issue_id}: {event.rule}"
+    return f"{ev.kind_of(event)} {event.issue_id}"
+
+
+def starts(made: Schedule, tick: Tick = TICK) -> list[ev.Claimed]:
+    return [event for event in check_decision(made, tick) if isinstance(event, ev.Claimed)]
 
 
 # -- order ----------------------------------------------------------------------------------------------------
@@ -45,7 +50,7 @@ def test_priority_comes_first_then_what_was_begun_then_age_then_the_name():
         view("1", priority=1, created_at="2026-01-09"),
         waiting("2"),
     )
-    started = [action.issue_id for action in decide(made, TICK)]
+    started = [event.issue_id for event in decide(made, TICK)]
     assert started == ["1", "2", "3", "4", "5", "6", "7"]
 
 
@@ -63,7 +68,7 @@ def test_the_order_in_which_things_are_remembered_never_shows():
     )
     assert told(made) == [
         *(f"stop {key}: terminal" for key in "ijkl"),
-        *(f"dropretry {key}" for key in "abcd"),
+        *(f"drop {key}" for key in "abcd"),
         *(f"unpark {key}" for key in "efgh"),
     ]
     assert decide(shuffled(made), TICK) == decide(made, TICK)
@@ -116,8 +121,8 @@ def test_a_fault_of_the_agent_holds_up_everything_with_its_reason():
     made = schedule(view("1"), view("2"))
     made.pauses["command"] = held(NOW + 1)
     assert told(made) == ["skip 1: agent-held", "skip 2: agent-held"]
-    assert decide(made, Tick(now=NOW, candidates_known=True))[0] == act.Skip(
-        issue_id="1", identifier="D-1", rule="agent-held", detail="Log in."
+    assert decide(made, Tick(now=NOW, candidates_known=True))[0] == ev.Skipped(
+        at=NOW, issue_id="1", identifier="D-1", rule="agent-held", detail="Log in."
     )
 
 
@@ -125,7 +130,7 @@ def test_one_run_at_a_time_tries_whether_the_agent_works_again():
     made = schedule(view("1"), view("2"), view("3"))
     made.pauses["command"] = held(NOW)
     assert told(made) == ["start 1: new", "skip 2: agent-held", "skip 3: agent-held"]
-    made.running["1"] = running("1")
+    made.running["1"] = running("1", agent="command")
     made.trials.add("r1")
     assert told(made) == ["skip 2: agent-held", "skip 3: agent-held"]
 
@@ -133,7 +138,7 @@ def test_one_run_at_a_time_tries_whether_the_agent_works_again():
 def test_runs_from_before_the_fault_do_not_count_as_a_try():
     made = schedule(view("1"), view("2"))
     made.pauses["command"] = held(NOW)
-    made.running["1"] = running("1")
+    made.running["1"] = running("1", agent="command")
     assert told(made) == ["start 2: new"]
 
 
@@ -163,8 +168,9 @@ def test_an_issue_that_is_not_active_is_not_spoken_of(state):
 def test_a_retry_starts_at_its_time_with_its_attempt_session_and_failures():
     retry = waiting("1", due_at=NOW + 5, attempt=4, failures=2, session_id="s1")
     assert told(schedule(retry)) == ["skip 1: waiting"]
-    (start,) = decide(schedule(retry), Tick(now=NOW + 5, candidates_known=True))
-    assert start == act.Start(issue_id="1", identifier="D-1", attempt=4, failures=2, cause="error", session_id="s1")
+    (start,) = starts(schedule(retry), Tick(now=NOW + 5, candidates_known=True))
+    assert (start.issue_id, start.identifier, start.cause) == ("1", "D-1", "error")
+    assert (start.attempt, start.failures, start.session_id) == (4, 2, "s1")
 
 
 @pytest.mark.parametrize(
@@ -187,8 +193,9 @@ def test_a_parked_issue_starts_only_after_what_frees_its_kind(kind, fingerprint,
 
 def test_a_freed_issue_goes_on_with_the_next_attempt_in_its_session():
     made = schedule(parked("1", attempt=2, session_id="s1"), view("1", fingerprint="after"))
-    (start,) = decide(made, TICK)
-    assert start == act.Start(issue_id="1", identifier="D-1", attempt=3, cause="changed", session_id="s1")
+    (start,) = starts(made)
+    assert (start.issue_id, start.identifier, start.cause) == ("1", "D-1", "changed")
+    assert (start.attempt, start.failures, start.session_id) == (3, 0, "s1")
 
 
 # -- budget of an issue ---------------------------------------------------------------------------------------
@@ -204,11 +211,11 @@ def test_an_issue_over_its_budget_is_parked_once_and_then_left_alone():
     made = over_budget()
     rounds = []
     for _ in range(3):
-        actions = decide(made, TICK)
-        rounds.append([_short(action) for action in actions])
-        for action in actions:
-            made.apply(event_of(action, NOW, "r1"))
-    assert rounds == [["parkissue 1"], ["skip 1: parked"], []]
+        events = decide(made, TICK)
+        rounds.append([_short(event) for event in events])
+        for event in events:
+            made.apply(event)
+    assert rounds == [["park 1"], ["skip 1: parked"], []]
 
 
 @pytest.mark.parametrize(
@@ -216,11 +223,11 @@ def test_an_issue_over_its_budget_is_parked_once_and_then_left_alone():
 )
 def test_parking_for_budget_keeps_the_attempt_and_the_session(held):
     made = over_budget(held)
-    made.apply(event_of(act.Skip(issue_id="1", identifier="D-1", rule="no-slot"), NOW, ""))
+    made.apply(ev.Skipped(at=NOW, issue_id="1", identifier="D-1", rule="no-slot"))
     made.issues["1"] = view("1", fingerprint="new")
-    (park,) = decide(made, TICK)
-    assert isinstance(park, act.ParkIssue)
-    assert (park.attempt, park.session_id) == (3, "s1")
+    (parked,) = decide(made, TICK)
+    assert isinstance(parked, ev.Parked)
+    assert (parked.park.attempt, parked.park.session_id) == (3, "s1")
 
 
 def test_an_issue_over_its_budget_starts_when_the_limit_is_raised():
@@ -253,28 +260,28 @@ def test_a_run_whose_issue_is_gone_is_stopped():
     assert told(made) == ["stop 1: gone"]
 
 
-@pytest.mark.parametrize("more", [{"stop": "operator"}, {"ended": True}])
+@pytest.mark.parametrize("more", [{"stop": "operator"}, {"ending": verdict()}])
 def test_a_run_that_is_ending_is_not_stopped_again(more):
-    late = act.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
+    late = ev.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
     made = schedule(running("1", **more), view("1", state="Done"))
     assert told(made, Tick(now=NOW, candidates_known=True, overdue=(late,))) == []
 
 
 def test_an_overdue_run_is_stopped_even_when_the_tracker_does_not_answer():
-    late = act.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
+    late = ev.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
     made = schedule(running("1"), running("2"), view("2", state="Done"), view("3"))
     assert told(made, Tick(now=NOW, candidates_known=False, overdue=(late,))) == ["stop 1: stalled"]
 
 
 def test_an_overdue_report_about_an_earlier_run_stops_nothing():
-    late = act.Overdue(issue_id="1", run_id="r0", cause="stalled", detail="quiet")
+    late = ev.Overdue(issue_id="1", run_id="r0", cause="stalled", detail="quiet")
     assert told(schedule(running("1")), Tick(now=NOW, candidates_known=True, overdue=(late,))) == []
 
 
 def test_what_is_missing_altogether_stays_parked_but_is_not_tried_again():
     made = schedule(parked("1"), waiting("2"))
     made.issues.clear()
-    assert told(made) == ["dropretry 2"]
+    assert told(made) == ["drop 2"]
 
 
 def test_nothing_is_decided_about_an_issue_whose_run_ended_while_the_tracker_was_read():
@@ -291,7 +298,7 @@ def test_nothing_is_decided_about_an_issue_whose_run_ended_while_the_tracker_was
     )
     unsure = Tick(now=NOW, candidates_known=True, unsure=("1", "2", "3", "4"))
     assert told(made, unsure) == ["start 5: new"]
-    assert told(made) == ["dropretry 2", "unpark 3", "start 1: changed", "start 4: new", "start 5: new"]
+    assert told(made) == ["drop 2", "unpark 3", "start 1: changed", "start 4: new", "start 5: new"]
 
 
 # -- size -----------------------------------------------------------------------------------------------------
@@ -303,9 +310,9 @@ def test_ten_thousand_candidates_are_spoken_of_once(slots):
         *(view(str(n), priority=n * 7 % 5, created_at=f"2026-01-{n % 28 + 1:02}") for n in range(10_000)),
         rules=policy(max_concurrent=slots),
     )
-    actions = decide(made, TICK)
-    assert len(actions) == 10_000
-    assert sum(isinstance(action, act.Start) for action in actions) == slots
-    for action in actions:
-        made.apply(event_of(action, NOW, f"r{action.issue_id}"))
+    events = decide(made, TICK)
+    assert len(events) == 10_000
+    assert sum(isinstance(event, ev.Claimed) for event in events) == slots
+    for event in events:
+        made.apply(event)
     assert decide(made, TICK) == []

@@ -10,7 +10,7 @@ from sortie.core.decide import Tick, decide
 from sortie.core.operator import Answer, obey
 from sortie.core.schedule import Schedule
 
-from .facts import NOW, parked, running, schedule, view, waiting
+from .facts import NOW, parked, running, schedule, verdict, view, waiting
 
 
 def situation(name: str) -> Schedule:
@@ -20,7 +20,7 @@ def situation(name: str) -> Schedule:
         case "stopping":
             return schedule(running(stop="stalled"))
         case "ending":
-            return schedule(running(ended=True))
+            return schedule(running(ending=verdict()))
         case "waiting":
             return schedule(waiting(due_at=NOW + 60, session_id="s1"))
         case "queued":
@@ -87,8 +87,8 @@ def carried_out(made: Schedule, verb: str) -> Schedule:
 
 
 def causes(made: Schedule) -> list[object]:
-    actions = decide(made, Tick(now=NOW, candidates_known=True))
-    return [getattr(action, "cause", getattr(action, "rule", type(action))) for action in actions]
+    events = decide(made, Tick(now=NOW, candidates_known=True))
+    return [getattr(event, "cause", getattr(event, "rule", type(event))) for event in events]
 
 
 def test_a_stopped_run_keeps_the_cause_and_is_not_stopped_twice():

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from sortie.core import events as ev
 from sortie.core.conclude import (
     AGENT_FAULTS,
     FIRST_HOLD,
@@ -16,20 +18,26 @@ from sortie.core.conclude import (
     LONGEST_HOLD,
     LONGEST_LIMIT,
     SHORTEST_LIMIT,
+    Next,
     Outcome,
     Settlement,
-    pause,
+    backoff,
+    conclude,
+    judge_issue,
     settle,
     wants_handoff,
+    will_park,
 )
 from sortie.core.conclude import stopped as stopped_by
 from sortie.core.policy import Policy
+from sortie.core.schedule import Schedule
 from sortie.errors import AgentError
 
-from .facts import NOW, POLICY, policy, running, schedule
+from .facts import DAY, NOW, POLICY, policy, running, schedule
 from .laws import nominal
 
 NO_HANDOFF = policy()
+OURS = ("shutdown", "crash", "lost")
 SIGNALS = ("blocked", "needs-human-review")
 
 
@@ -42,7 +50,15 @@ def follows(outcome: Outcome, rules: Policy = POLICY, *, handed: bool = True, **
     state = more.pop("state", "In Progress")
     handoff = handed if wants_handoff(outcome, rules, state) else None
     run = more.pop("run", running(attempt=3))
-    return settle(outcome, run, rules, state=state, handoff=handoff, fingerprint="f1", now=NOW)
+    return settle(outcome, run, rules, judge_issue(outcome, rules, state, handoff), now=NOW, **more)
+
+
+RELEASED = Next(then="released", why="done")
+
+
+def concluded(made: Schedule, outcome: Outcome, judged: Next = RELEASED, **more: Any) -> list[ev.AnyEvent]:
+    """What becomes of the run of issue 1 in this schedule."""
+    return conclude(made, made.running["1"], outcome, judged, **{"used": False, "now": NOW, **more})
 
 
 def is_released(settlement: Settlement) -> bool:
@@ -57,8 +73,12 @@ def test_blocked_is_parked_and_never_handed_over():
     assert settlement.retry is None
     park = settlement.park
     assert park is not None
-    assert (park.kind, park.reason, park.fingerprint) == ("signal", "a key is missing", "f1")
+    assert (park.kind, park.reason) == ("signal", "a key is missing")
     assert (park.attempt, park.session_id) == (3, "s1")
+    judged = judge_issue(outcome, POLICY, "In Progress", None)
+    (settled,) = concluded(schedule(running(attempt=3)), outcome, judged, fingerprint="f1")
+    assert isinstance(settled, ev.Settled)
+    assert settled.park == replace(park, fingerprint="f1")
 
 
 def test_a_parking_without_a_reason_names_the_signal():
@@ -180,7 +200,7 @@ def test_a_limit_in_the_far_future_does_not_stop_us_for_ages(until):
     assert limited(until) == LONGEST_LIMIT
 
 
-@pytest.mark.parametrize("cause", ["shutdown", "crash"])
+@pytest.mark.parametrize("cause", OURS)
 def test_a_run_cut_short_by_us_is_resumed_at_once_and_costs_no_session(cause):
     outcome = stopped_by(ended("cancelled", turns=2), cause, "the orchestrator went away")
     settlement = follows(outcome, run=running(attempt=3, failures=2))
@@ -215,7 +235,9 @@ def test_a_run_that_was_overdue_is_an_error_however_its_process_ended(cause):
     assert (retry.kind, retry.failures) == ("error", 1)
 
 
-@pytest.mark.parametrize("cause", ["shutdown", "crash", "budget", "operator", "terminal", "gone", "inactive"])
+@pytest.mark.parametrize(
+    "cause", ["shutdown", "crash", "lost", "budget", "operator", "terminal", "gone", "inactive"]
+)
 def test_what_we_stopped_is_cancelled_and_never_handed_over(cause):
     outcome = stopped_by(ended("failed"), cause, "why")
     assert outcome.status == "cancelled"
@@ -238,9 +260,7 @@ def test_a_fault_of_the_agent_counts_as_no_run_and_holds_up_the_others(kind):
 def test_a_fault_after_work_is_paid_for_and_holds_up_the_others(turns, used):
     """An agent that works and then finds itself refused must not go on for ever at no charge."""
     outcome = ended("failed", error="401", error_kind="agent_auth", retryable=False, turns=turns)
-    settlement = settle(
-        outcome, running(attempt=3), POLICY, state="Todo", handoff=None, fingerprint="", now=NOW, used=used
-    )
+    settlement = follows(outcome, used=used)
     assert settlement.retry is not None
     assert (settlement.retry.kind, settlement.retry.attempt, settlement.retry.failures) == ("error", 4, 1)
     assert not settlement.refund
@@ -249,9 +269,7 @@ def test_a_fault_after_work_is_paid_for_and_holds_up_the_others(turns, used):
 
 def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
     outcome = ended("failed", error="not found", error_kind="agent_not_found", retryable=False)
-    settlement = settle(
-        outcome, running(), POLICY, state="Todo", handoff=None, fingerprint="f1", now=NOW, works_for_others=True
-    )
+    settlement = follows(outcome, works_for_others=True)
     assert settlement.park is not None
     assert (settlement.park.kind, settlement.pause_until) == ("error", None)
 
@@ -259,21 +277,21 @@ def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
 @given(faults=st.integers(0, 10_000))
 def test_the_more_runs_meet_a_fault_the_longer_it_takes_until_the_next_one_tries(faults):
     outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False, turns=0)
-    settlement = settle(
-        outcome, running(), POLICY, state="Todo", handoff=None, fingerprint="", now=NOW, faults=faults
-    )
+    settlement = follows(outcome, faults=faults)
     assert settlement.pause_until is not None
     assert settlement.pause_until - NOW == min(FIRST_HOLD * 2 ** min(faults, 20), LONGEST_HOLD)
 
 
 def test_runs_that_began_before_a_fault_was_known_make_it_no_worse():
     outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False)
-    run, made = running(agent="command"), schedule()
-    (first,) = pause(outcome, follows(outcome), run, made, NOW)
+    made = schedule(running(agent="command"))
+    first, _ = concluded(made, outcome)
     made.apply(first)
-    assert pause(outcome, follows(outcome), run, made, NOW) == []
-    made.trials.add(run.run_id)
-    (again,) = pause(outcome, follows(outcome), run, made, NOW)
+    assert [type(event) for event in concluded(made, outcome)] == [ev.Settled]
+    made.trials.add("r1")
+    again, _ = concluded(made, outcome)
+    assert isinstance(first, ev.ProviderPaused)
+    assert isinstance(again, ev.ProviderPaused)
     assert (first.tries, again.tries) == (1, 2)
 
 
@@ -285,13 +303,13 @@ def test_the_faults_of_agents_are_those_that_adapters_report():
 def test_an_issue_that_was_moved_away_is_not_parked_for_its_review():
     """A2O-08: what is done needs no review."""
     outcome = ended(soft_stop="needs-human-review")
-    assert is_released(settle(outcome, running(), POLICY, state="Done", handoff=None, fingerprint="", now=NOW))
+    assert is_released(follows(outcome, state="Done"))
 
 
 @given(
     status=st.sampled_from(["succeeded", "failed", "timed_out", "stalled", "cancelled"]),
     signal=st.sampled_from(["", *SIGNALS]),
-    stop=st.sampled_from(["", "shutdown", "crash", "budget", "operator", "stalled", "timed_out", "gone"]),
+    stop=st.sampled_from(["", "shutdown", "crash", "lost", "budget", "operator", "stalled", "timed_out", "gone"]),
     kind=st.sampled_from(["", "rate_limited", "agent_auth"]),
     retryable=st.booleans(),
     handed=st.booleans(),
@@ -308,3 +326,76 @@ def test_every_end_leads_to_one_place(status, signal, stop, kind, retryable, han
         not stop and (kind == "rate_limited" or (kind == "agent_auth" and status == "failed"))
     )
     assert not settlement.refund or settlement.retry is not None
+
+
+# -- what a conclusion leaves in the log ------------------------------------------------------------------------
+
+
+def test_the_claim_is_given_up_last_after_what_is_known_of_the_issue_and_its_agent():
+    outcome = ended("failed", error="slow down", error_kind="rate_limited", limited_until=NOW + 60)
+    made = schedule(running(agent="codex"))
+    seen, paused, settled = concluded(made, outcome, state="In Progress")
+    assert isinstance(seen, ev.IssueSeen)
+    assert seen.view.state == "In Progress"
+    assert isinstance(paused, ev.ProviderPaused)
+    assert (paused.provider, paused.until, paused.error_kind, paused.tries) == (
+        "codex",
+        NOW + 60,
+        "rate_limited",
+        0,
+    )
+    assert isinstance(settled, ev.Settled)
+    assert settled.refund == DAY
+
+
+def test_an_issue_that_is_gone_is_known_to_be_gone_before_the_next_decision():
+    outcome = stopped_by(ended("cancelled"), "gone", "the issue is no longer in the tracker")
+    left, settled = concluded(schedule(running()), outcome, state="Todo")
+    assert isinstance(left, ev.IssueLeft)
+    assert isinstance(settled, ev.Settled)
+
+
+def test_a_turn_that_was_charged_and_did_not_complete_is_returned_where_the_agent_could_not_run():
+    outcome = ended("failed", error="not found", error_kind="agent_not_found", retryable=False, turns=0)
+    *_, settled = concluded(schedule(running(agent="command", turn=1)), outcome)
+    assert isinstance(settled, ev.Settled)
+    assert (settled.refund, settled.refund_turns) == (DAY, 1)
+
+
+@pytest.mark.parametrize("judged", [RELEASED, Next(then="again", why="w"), Next(then="parked", why="w")])
+@pytest.mark.parametrize("stop", ["", "operator", "shutdown"])
+@pytest.mark.parametrize("status", ["succeeded", "failed"])
+def test_it_is_known_beforehand_whether_a_conclusion_parks(judged, stop, status):
+    made = schedule(running())
+    outcome = ended(status, stop=stop, retryable=False)
+    *_, settled = concluded(made, outcome, judged)
+    assert isinstance(settled, ev.Settled)
+    assert will_park(made, made.running["1"], outcome, judged, used=False, now=NOW) == (settled.park is not None)
+
+
+# -- back-off: doubling, capped, jittered only downwards, the same whenever it is asked -------------------------
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"),
+    [(1, 10), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (60, 300)],
+)
+def test_back_off_doubles_from_ten_seconds_to_the_cap(failures, seconds):
+    assert 0.8 * seconds <= backoff(failures, 300.0, "issue") <= seconds
+
+
+@given(failures=st.integers(0, 10_000), cap=st.floats(0, 1e6), key=st.text())
+def test_back_off_stays_between_four_fifths_of_nominal_and_nominal(failures, cap, key):
+    longest = nominal(min(max(failures, 1), 31), cap)
+    assert 0.8 * longest <= backoff(failures, cap, key) <= longest
+
+
+@given(failures=st.integers(1, 200), cap=st.floats(1, 1e6), key=st.text())
+def test_back_off_is_the_same_whenever_it_is_asked(failures, cap, key):
+    assert backoff(failures, cap, key) == backoff(failures, cap, key)
+
+
+def test_issues_that_failed_together_are_spread_out():
+    waits = {backoff(1, 300.0, str(number)) for number in range(100)}
+    assert len(waits) == 100
+    assert max(waits) - min(waits) > 1.0
