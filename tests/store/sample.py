@@ -6,11 +6,15 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from sqlite3 import Connection
 from typing import IO, Any
 
 from sortie.core import events as ev
 from sortie.core.model import Usage
+from sortie.core.schedule import Schedule
+from sortie.store.load import load
 from sortie.store.queries import LoggedEvent
+from sortie.store.tables import Change, apply, write
 
 DAY = "2026-03-30"
 START = 1774880400.25  # 2026-03-30T14:20:00Z
@@ -57,6 +61,17 @@ def noted(message: str, issue: str = "", run: str = "") -> ev.Noted:
 
 RETRY = ev.Retry(kind="error", attempt=2, due_at=START + 20, failures=1, error="exit 1", session_id="s1")
 PARK = ev.Park(kind="signal", reason="needs a key", fingerprint="f00d", attempt=2, session_id="s3")
+
+
+def record(database: Connection, event: ev.AnyEvent) -> None:
+    """Write one event on top of whatever the tables hold."""
+    write(database, [apply(load(database).schedule, event)])
+
+
+def unseen(*events: ev.AnyEvent) -> tuple[Change, ...]:
+    """The changes of somebody who knows nothing of what the store holds."""
+    schedule = Schedule()
+    return tuple(apply(schedule, event) for event in events)
 
 
 def messages(rows: Iterable[LoggedEvent]) -> list[str]:

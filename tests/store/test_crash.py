@@ -64,7 +64,7 @@ async def test_what_was_answered_survives_a_kill_and_nothing_is_there_by_half(pa
 
     assert holder_of(path) is None
     with closing(connect_readonly(path)) as db:
-        spent = load(db, DAY).spent
+        spent = load(db).schedule.spent
         assert answered.keys() <= spent.keys()
         for issue, amount in spent.items():
             of_issue = [row.event for row in events(db, issue_id=issue, limit=100_000)]

@@ -24,6 +24,8 @@ from sortie.store.schema import APPLICATION_ID, MIGRATIONS
 
 from .sample import claimed, ended, messages, noted
 
+RUN_TOTALS = next(number for number, step in enumerate(MIGRATIONS, 1) if "CREATE TABLE run_totals" in step)
+
 
 async def refused(path: Path) -> str:
     with pytest.raises(StoreError) as caught:
@@ -99,6 +101,13 @@ async def test_a_store_of_every_earlier_version_is_brought_up_to_date(tmp_path):
                        (NULL, ?, '1', 'T-1', 1, 'command', '/w', '2026-03-30T10:00:00Z', '2026-03-30T10:00:05Z',
                         ?, NULL, 2, '', '', '', 1, 2, 3, 6, 0.5)""",
                     (f"r{number}", status),
+                )
+            if version >= RUN_TOTALS:  # from there on they were kept with each run
+                db.execute(
+                    """INSERT INTO run_totals
+                       SELECT status, count(*), sum(turns), 5.0 * count(*), sum(input_tokens), sum(output_tokens),
+                              sum(cache_read_tokens), sum(total_tokens), sum(cost_usd)
+                       FROM run_history GROUP BY status"""
                 )
             db.commit()
         unchanged = path.read_bytes()

@@ -163,11 +163,11 @@ async def test_questions_about_one_issue_never_walk_a_growing_table(store, quest
 
 async def test_a_snapshot_is_one_moment(store, path):
     with closing(connect_readonly(path)) as db, snapshot(db):
-        before = load(db, DAY)
+        before = load(db)
         await store.append(claimed())
-        assert load(db, DAY) == before
+        assert load(db) == before
     with closing(connect_readonly(path)) as db:
-        assert len(load(db, DAY).claims) == 1
+        assert len(load(db).schedule.running) == 1
 
 
 # Looks again and again; each look must be consistent in itself. Ends when it has seen enough.
@@ -181,7 +181,7 @@ db = connect_readonly(Path(sys.argv[1]))
 looks, most = 0, 0
 while most < 300:
     with snapshot(db):
-        turns = load(db, "{DAY}").day_spent.turns
+        turns = load(db).schedule.spent_today("{DAY}").turns
         (events,) = db.execute("SELECT count(*) FROM events WHERE kind = 'turn'").fetchone()
     assert turns == events >= most, (turns, events, most)
     if turns > most:
@@ -226,7 +226,7 @@ async def test_a_closed_store_can_be_read_and_given_commands(path):
     assert add_commands(path, "retry", ["DEMO-1"]) == [1]
     with closing(connect_readonly(path)) as db:
         assert len(history(db, "1")) == 1
-        assert [command.issue for command in load(db, DAY).commands] == ["DEMO-1"]
+        assert [command.issue for command in pending_commands(db)] == ["DEMO-1"]
 
 
 def test_reading_does_not_load_the_async_half():

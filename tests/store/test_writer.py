@@ -21,7 +21,7 @@ from sortie.store.migrate import migrate
 from sortie.store.queries import events
 from sortie.store.writer import Writer
 
-from .sample import charged, claimed, messages, noted, seen, start_python, turn
+from .sample import charged, claimed, messages, noted, seen, start_python, turn, unseen
 
 
 async def test_fifty_callers_at_once_are_all_on_disk_and_in_their_own_order(store, path):
@@ -65,7 +65,7 @@ async def held_up(path: Path) -> AsyncIterator[HeldUp]:
         rival.execute("BEGIN IMMEDIATE")
         writer = Writer(connection, path)
         async with anyio.create_task_group() as callers:
-            callers.start_soon(writer.append, (claimed("held", "held"),))
+            callers.start_soon(writer.append, unseen(claimed("held", "held")))
             assert await anyio.to_thread.run_sync(started.wait, 10)
             yield HeldUp(writer, connection, rival, statements)
         await anyio.to_thread.run_sync(writer.close)
@@ -75,7 +75,7 @@ async def test_whatever_waits_is_committed_together(path):
     async with held_up(path) as held:
         async with anyio.create_task_group() as callers:
             for number in range(200):
-                callers.start_soon(held.writer.append, (noted(str(number)),))
+                callers.start_soon(held.writer.append, unseen(noted(str(number))))
             await anyio.wait_all_tasks_blocked()
             held.rival.execute("COMMIT")
         assert messages(events(held.connection)) == [str(number) for number in range(200)]
@@ -85,7 +85,7 @@ async def test_whatever_waits_is_committed_together(path):
 async def test_events_of_one_call_are_kept_together_or_not_at_all(store):
     await store.append(claimed("1", "r1"))
     with pytest.raises(StoreError):
-        await store.append(noted("lost"), turn(1), claimed("1", "r2"))
+        await store.write(unseen(noted("lost"), turn(1), claimed("1", "r2")))
     assert len(await store.read(events)) == 1
 
 
@@ -95,7 +95,7 @@ async def test_a_failing_job_among_good_ones_fails_alone(path):
 
         async def caller(number: int, issue: str) -> None:
             try:
-                await held.writer.append((noted(str(number)), claimed(issue, f"r{number}")))
+                await held.writer.append(unseen(noted(str(number)), claimed(issue, f"r{number}")))
             except StoreError:
                 failed.append(number)
 
@@ -119,11 +119,11 @@ async def test_text_that_cannot_be_stored_is_the_callers_failure_and_nobody_else
 async def test_a_cancelled_caller_does_not_take_its_events_back(path):
     async with held_up(path) as held:
         async with anyio.create_task_group() as callers:
-            callers.start_soon(held.writer.append, (noted("cancelled"),))
+            callers.start_soon(held.writer.append, unseen(noted("cancelled")))
             await anyio.wait_all_tasks_blocked()
             callers.cancel_scope.cancel()
         held.rival.execute("COMMIT")
-        await held.writer.append((noted("next"),))
+        await held.writer.append(unseen(noted("next")))
         assert messages(events(held.connection)) == ["cancelled", "next"]
 
 
@@ -131,7 +131,7 @@ async def test_closing_commits_what_waits(path):
     async with held_up(path) as held:
         async with anyio.create_task_group() as callers:
             for number in range(100):
-                callers.start_soon(held.writer.append, (noted(str(number)),))
+                callers.start_soon(held.writer.append, unseen(noted(str(number))))
             await anyio.wait_all_tasks_blocked()
             callers.start_soon(anyio.to_thread.run_sync, held.writer.close)
             await anyio.wait_all_tasks_blocked()
@@ -154,9 +154,9 @@ async def test_a_store_that_is_kept_busy_fails_every_waiting_caller_and_then_wor
         rival.execute("BEGIN IMMEDIATE")
         for number in range(3):
             with pytest.raises(StoreError, match="kept busy by another program"):
-                await writer.append((noted(str(number)),))
+                await writer.append(unseen(noted(str(number))))
         rival.execute("COMMIT")
-        await writer.append((noted("after"),))
+        await writer.append(unseen(noted("after")))
         writer.close()
         assert messages(events(connection)) == ["after"]
 
@@ -181,8 +181,8 @@ async def test_no_room_for_one_change_leaves_room_for_smaller_ones(path):
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")
         writer = Writer(connection, path)
         with pytest.raises(StoreError, match="The disk is full"):
-            await writer.append((noted("first"), noted("x" * 50_000)))
-        await writer.append((noted("second"),))
+            await writer.append(unseen(noted("first"), noted("x" * 50_000)))
+        await writer.append(unseen(noted("second")))
         writer.close()
         assert messages(events(connection)) == ["second"]
 

@@ -11,16 +11,17 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sortie.store.projection import record
 
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
+from sortie.core.schedule import Schedule
 from sortie.store.load import load
 from sortie.store.migrate import migrate
 from sortie.store.queries import events, history, totals
+from sortie.store.tables import apply, write
 
-from .sample import PARK, RETRY
+from .sample import PARK, RETRY, record
 
 ISSUES = st.sampled_from(["1", "2", "3"])
 DAYS = st.sampled_from(["2026-03-30", "2026-03-31"])
@@ -134,8 +135,8 @@ def without_nothing(spent: dict[tuple[str, str], Spent]) -> dict[tuple[str, str]
 
 
 @settings(deadline=None)
-@given(st.lists(STEPS, max_size=60))
-def test_tables_are_the_fold_of_the_events_and_can_be_rebuilt_from_them(steps):
+@given(st.lists(STEPS, max_size=60), st.integers(1, 60))
+def test_tables_are_the_fold_of_the_events_and_can_be_rebuilt_from_them(steps, together):
     with closing(fresh_database()) as database, closing(fresh_database()) as rebuilt:
         plain = Plain()
         for number, step in enumerate(steps):
@@ -145,17 +146,20 @@ def test_tables_are_the_fold_of_the_events_and_can_be_rebuilt_from_them(steps):
             record(database, event)
             plain.apply(event)
 
-        now = load(database, "2026-03-30")
-        assert {claim.issue_id: claim.run_id for claim in now.claims} == plain.claims
-        assert {row.issue_id for row in now.retries} == plain.waiting
-        assert {row.issue_id for row in now.parked} == plain.parked
+        now = load(database).schedule
+        assert {issue_id: claim.run_id for issue_id, claim in now.running.items()} == plain.claims
+        assert now.waiting.keys() == plain.waiting
+        assert now.parked.keys() == plain.parked
         assert without_nothing(spent_in(database)) == without_nothing(plain.spent)
         finished = database.execute("SELECT run_id, status FROM run_history")
         assert dict(finished.fetchall()) == plain.finished
 
-        for logged in events(database):
-            record(rebuilt, logged.event)
-        assert load(rebuilt, "2026-03-30") == now
+        schedule = Schedule()
+        changes = [apply(schedule, logged.event) for logged in events(database)]
+        for start in range(0, len(changes), together):
+            write(rebuilt, changes[start : start + together])
+        assert schedule == now
+        assert load(rebuilt).schedule == now
         assert history(rebuilt) == history(database)
         assert totals(rebuilt) == totals(database)
         assert totals(database).runs == dict(sorted(Counter(plain.finished.values()).items()))
