@@ -130,7 +130,8 @@ class Host(Protocol):
         """What the run tells, numbered without gaps, from the one after `after`; ends after `Ended`.
 
         Raises `RunLost` when nobody hears of the run any more, `RunNotFound` where there is none. Asking for
-        what comes after a number says that everything up to it was dealt with.
+        what comes after a number, or for the next one, says that everything up to it was dealt with: nobody is
+        told of it again, whatever number he asks for.
         """
         ...
 

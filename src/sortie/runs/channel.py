@@ -62,14 +62,15 @@ class Channel:
             question.set_result(answer)
 
     async def messages(self, after: int = 0) -> AsyncGenerator[Numbered]:
-        """Those after that number. Whoever asks for the next one has dealt with the one before."""
-        number = after
-        self._forget(number)
-        while not (self._ended and number == self._last):
-            while number < self._last:
-                number += 1
-                yield self._waiting[number - self._last - 1]
-                self._forget(number)
+        """Those after that number that are still there. Who asks for the next has dealt with the one before."""
+        if after > self._last:
+            raise SortieError(f"This run has said {self._last} messages; there is none after {after}.")
+        self._forget(after)
+        while not self._ended or self._waiting:
+            while self._waiting:
+                numbered = self._waiting[0]
+                yield numbered
+                self._forget(numbered.number)
             if not self._ended:
                 self._news.clear()
                 await self._news.wait()
@@ -82,10 +83,7 @@ class Channel:
         return self._last
 
     def _forget(self, number: int) -> None:
-        first = self._last - len(self._waiting) + 1
-        if not first - 1 <= number <= self._last:
-            raise SortieError(f"This run has messages {first} to {self._last}; there is none after {number}.")
-        for _ in range(number - first + 1):
+        while self._waiting and self._waiting[0].number <= number:
             message = self._waiting.popleft().message
             if isinstance(message, Line):
                 self._lines -= 1

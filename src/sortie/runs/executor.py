@@ -6,7 +6,6 @@ write a new one, turns follow; after each completed turn the signal is read befo
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -39,7 +38,6 @@ from .messages import (
     ToolUsed,
     TurnAsked,
     TurnCompleted,
-    UsageTotal,
 )
 from .reporter import RunReporter
 from .run_workspace import RunWorkspace
@@ -52,7 +50,6 @@ log = logging.getLogger(__name__)
 
 GRACE = 5.0
 CLOSE_DEADLINE = 30.0
-USAGE_EVERY = 0.5
 
 
 class RunPaths(NamedTuple):
@@ -85,10 +82,9 @@ class Executor:
         self._scope = anyio.CancelScope()
         self._grace = GRACE
         self._issue = spec.issue
-        self._meter = UsageMeter(spec.rates)
-        self._told_usage = self._written_usage = Usage()
-        self._usage_timer: asyncio.TimerHandle | None = None
-        self._reporter = RunReporter(channel, spec.resume.session_id, self._meter, self._used)
+        self._meter = UsageMeter(spec.rates, channel, on_told=self._write_state)
+        self._written_usage = Usage()
+        self._reporter = RunReporter(channel, spec.resume.session_id, self._meter)
         self._tool_log = ToolLog(paths.tool_log)
         self._toolkit: Toolkit | None = None
         self._advertisement = ""
@@ -106,21 +102,28 @@ class Executor:
             await self._supervised()
         except Exception as error:  # the edge of a run: a defect here must not take the other runs along
             self._reached = self._how_it_ended(error)
-        self._meter.close()
         self._tell_tool_calls()
-        self._tell_usage()
+        usage = self._meter.close()
         outcome = replace(self._reached, turns=self._turns, session_id=self._reporter.session_id)
-        self._channel.tell(Ended(outcome=outcome, usage=self._meter.total))
+        self._channel.tell(Ended(outcome=outcome, usage=usage))
 
     async def _supervised(self) -> None:
+        """With somebody in the background who answers tools, where these have no credentials of their own."""
+        tools = self._spec.tools
+        if tools is None or tools.credentials != "broker":
+            await self._until_stopped(None)
+            return
         async with anyio.create_task_group() as background:
-            with self._scope:
-                try:
-                    async with self._alone:
-                        self._reached = await self._in_workspace(background)
-                except Exception as error:
-                    self._reached = self._how_it_ended(error)
+            await self._until_stopped(background)
             background.cancel_scope.cancel()
+
+    async def _until_stopped(self, background: TaskGroup | None) -> None:
+        with self._scope:
+            try:
+                async with self._alone:
+                    self._reached = await self._in_workspace(background)
+            except Exception as error:
+                self._reached = self._how_it_ended(error)
 
     def _how_it_ended(self, error: Exception) -> Outcome:
         kind, retryable, until, text = "run_failed", True, None, str(error)
@@ -142,14 +145,15 @@ class Executor:
 
     # -- the steps --------------------------------------------------------------------------------------------
 
-    async def _in_workspace(self, background: TaskGroup) -> Outcome:
+    async def _in_workspace(self, background: TaskGroup | None) -> Outcome:
         workspace = await RunWorkspace.open(self._spec, self._channel, self._environ, self._paths.archive)
         with workspace.directory as directory:
             await workspace.create()
             try:
                 workspace.delete_old_signal()
-                await workspace.hook("before_run")
-                directory.verify()
+                if self._spec.hooks.before_run:
+                    await workspace.hook("before_run")
+                    directory.verify()
                 mcp_config = await self._offer_tools(directory, background)
                 return await self._in_session(workspace, mcp_config)
             finally:
@@ -164,13 +168,13 @@ class Executor:
         finally:
             if self._written_usage != self._meter.total:
                 self._write_state()
-            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_DEADLINE):
+            with anyio.move_on_after(CLOSE_DEADLINE, shield=True):
                 await self._close(session)
 
     async def _turn_loop(self, workspace: RunWorkspace, session: AgentSession) -> Outcome:
         for turn in range(1, self._spec.limits.max_turns + 1):
             prompt = self._prompt(turn)
-            self._tell_usage()
+            self._meter.tell()
             answer = await self._channel.ask(TurnAsked(turn=turn))
             if isinstance(answer, Stop):
                 return _stopped(answer)
@@ -185,7 +189,7 @@ class Executor:
                 # Its word stands, even if we are stopped before it is answered.
                 self._reached = signalled(signal.token, reason, turn, recoverable=signal.recoverable)
             self._tell_tool_calls()
-            self._tell_usage()
+            self._meter.tell()
             answer = await self._channel.ask(TurnCompleted(turn=turn, signal=signal.token or ""))
             workspace.remark_on(signal)
             if signal.token:
@@ -213,13 +217,13 @@ class Executor:
         text = template.render(self._issue, attempt=spec.attempt - 1, turn=turn, max_turns=spec.limits.max_turns)
         return compose_first_prompt(text, self._advertisement, spec.signal) if turn == 1 else text
 
-    async def _offer_tools(self, workspace: Workspace, background: TaskGroup) -> Path | None:
+    async def _offer_tools(self, workspace: Workspace, background: TaskGroup | None) -> Path | None:
         """The path of the configuration; None where the disk refuses it: the run goes on without tools."""
         tools, broker = self._spec.tools, dict[str, str]()
         if tools is None:
             return None
         advertised = await advertisement(tools.transitions, tools.project)
-        if tools.credentials == "broker":
+        if background is not None:
             try:
                 broker = await start_broker(background, self._call_tool, self._paths.broker_socket)
             except (SortieError, OSError) as error:
@@ -249,23 +253,6 @@ class Executor:
         if self._toolkit:
             for line in self._tool_log.lines():
                 self._channel.tell(ToolUsed(line=line))
-
-    def _used(self) -> None:
-        """Told, and shown to tools, soon: an agent may report with every word."""
-        if self._usage_timer is None:
-            self._usage_timer = asyncio.get_running_loop().call_later(USAGE_EVERY, self._show_usage)
-
-    def _show_usage(self) -> None:
-        self._tell_usage()
-        self._write_state()
-
-    def _tell_usage(self) -> None:
-        if self._usage_timer:
-            self._usage_timer.cancel()
-            self._usage_timer = None
-        if self._told_usage != self._meter.total:
-            self._told_usage = self._meter.total
-            self._channel.tell(UsageTotal(total=self._told_usage))
 
     def _write_state(self) -> None:
         if self._toolkit is None:

@@ -159,11 +159,31 @@ class Numbered(Struct, frozen=True):
     message: AnyMessage
 
 
+def encode(value: object) -> bytes:
+    """JSON, whatever texts are in it: those of issues and agents may hold half a character."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_whole(msgspec.to_builtins(value)))
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case dict():
+            return {_whole(key): _whole(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_whole(inner) for inner in value]
+        case _:
+            return value
+
+
 _answers: msgspec.json.Decoder[AnyAnswer] = msgspec.json.Decoder(AnyAnswer)
 
 
 def encode_message(numbered: Numbered) -> bytes:
-    return msgspec.json.encode(numbered)
+    return encode(numbered)
 
 
 def decode_message(data: bytes) -> Numbered:
@@ -171,7 +191,7 @@ def decode_message(data: bytes) -> Numbered:
 
 
 def encode_answer(answer: AnyAnswer) -> bytes:
-    return msgspec.json.encode(answer)
+    return encode(answer)
 
 
 def decode_answer(data: bytes) -> AnyAnswer:

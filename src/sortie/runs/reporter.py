@@ -7,7 +7,6 @@ is counted, and goes to the log of the run alone when it is too much.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -39,12 +38,11 @@ _DETAIL = 1_000
 
 
 class RunReporter:
-    """The `Reporter` of one run; `on_usage` is called whenever the sum in `meter` has changed."""
+    """The `Reporter` of one run."""
 
-    def __init__(self, channel: Channel, session_id: str, meter: UsageMeter, on_usage: Callable[[], None]) -> None:
+    def __init__(self, channel: Channel, session_id: str, meter: UsageMeter) -> None:
         self._channel = channel
         self._meter = meter
-        self._on_usage = on_usage
         self.session_id = session_id
         self._notes = self._sessions = 0
         self._works = False
@@ -75,7 +73,6 @@ class RunReporter:
                 self._channel.tell(Heard())
                 if told.total > 0:
                     self._at_work()
-                self._on_usage()
             case LimitReported(detail, until):
                 self._remark("the provider speaks of its limit", _with_time(detail, until))
             case ErrorReported(detail):

@@ -68,6 +68,8 @@ class RunWorkspace:
 
     async def after_run(self) -> None:
         """Best effort, also for a run that was stopped: its failure is a remark, never the verdict."""
+        if not self._spec.hooks.after_run:
+            return
         with anyio.CancelScope(shield=True):
             try:
                 await self.hook("after_run")

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.model import Issue, TokenRates
+from .messages import encode
 
 WorkspaceKind = Literal["per issue", "shared checkout", "task folder"]
 Signal = Literal[".sortie/status", "status.json", "none"]
@@ -115,7 +116,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
 
 
 def encode_spec(spec: RunSpec) -> bytes:
-    return msgspec.json.encode(spec)
+    return encode(spec)
 
 
 def decode_spec(data: bytes) -> RunSpec:

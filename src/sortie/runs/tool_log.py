@@ -86,6 +86,8 @@ class ToolLog:
     def lines(self) -> list[bytes]:
         """The records of calls since the last time; what is no record of a call is passed over."""
         found: list[bytes] = []
+        if not os.path.lexists(self.path):
+            return found  # most agents never make a call
         try:
             with open_directory(self.path.parent) as folder, open_regular(folder, self.path.name) as file:
                 while self._counted + len(found) < CALLS_OF_ONE_RUN and (portion := self._portion(file)):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ..core.model import TokenRates, Usage
+from .channel import Channel
+from .messages import UsageTotal
+
+# An agent may report with every word; whoever reads wants to know soon, not at once.
+TELL_EVERY = 0.5
 
 # What one run can use at most. Numbers beyond it are mistakes or lies, and would not fit into the store.
 _MOST_TOKENS = 10**12
@@ -16,11 +23,14 @@ Amount = TypeVar("Amount", int, float)
 
 
 class UsageMeter:
-    """`rates` price the tokens of which the agent itself does not tell the cost."""
+    """`rates` price the tokens of which the agent does not tell the cost; `on_told` is called now and then."""
 
-    def __init__(self, rates: TokenRates | None) -> None:
+    def __init__(self, rates: TokenRates | None, channel: Channel, on_told: Callable[[], None]) -> None:
         self._rates = rates
-        self._unpriced = Usage()
+        self._channel = channel
+        self._on_told = on_told
+        self._timer: asyncio.TimerHandle | None = None
+        self._unpriced = self._told = Usage()
         self.total = Usage()
 
     def add(self, told: Usage, *, cost_follows: bool = False) -> None:
@@ -33,11 +43,27 @@ class UsageMeter:
         else:
             usage = replace(usage, cost_usd=self._by_rates(usage))
         self.total = self.total.plus(usage)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(TELL_EVERY, self._tell_by_itself)
+
+    def tell(self) -> None:
+        """Now, because somebody is about to decide by it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._told != self.total:
+            self._told = self.total
+            self._channel.tell(UsageTotal(total=self.total))
+
+    def _tell_by_itself(self) -> None:
+        self.tell()
+        self._on_told()
 
     def close(self) -> Usage:
         """The run is over: what the agent never told the cost of is priced by the rates."""
         rest, self._unpriced = self._unpriced, Usage()
         self.total = self.total.plus(Usage(cost_usd=self._by_rates(rest)))
+        self.tell()
         return self.total
 
     def _believable(self, told: Usage) -> Usage:

@@ -12,7 +12,7 @@ A host whose runs outlive its client says `remote = True` and offers what the la
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -88,9 +88,11 @@ class HostContract:
             asked = await until(host, run_id, say.TurnAsked)
             again = await until(host, run_id, say.TurnAsked, after=asked.number - 1)
             assert again == asked
+            async with aclosing(host.events(run_id)) as messages:
+                assert await anext(messages) == asked
             heard = await follow(host, run_id, after=asked.number - 1)
             assert heard[0] == asked
-            assert [numbered.number for numbered in heard][-1] == asked.number + len(heard) - 1
+            assert heard[-1].number == asked.number + len(heard) - 1
             assert end_of(heard).outcome.status == "succeeded"
 
     async def test_a_failed_turn_is_a_failed_run(self, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from ..hosts.host import (
 from ..hosts.local_host import NAME as HERE
 from ..hosts.local_host import LocalHost, StatePaths
 from ..process.spawn import prepare
-from ..runs.messages import QUESTIONS, AnyAnswer, Ended, Numbered, decode_message, encode_message
+from ..runs.messages import QUESTIONS, AnyAnswer, Ended, Numbered, decode_message, encode, encode_message
 from ..runs.spec import RunSpec
 from ..tools.broker_client import short_path
 
@@ -102,7 +102,7 @@ class _Line:
         self._sending = anyio.Lock()
 
     async def send(self, frame: object) -> None:
-        data = frame if isinstance(frame, bytes) else msgspec.json.encode(frame)
+        data = encode(frame)
         async with self._sending:
             await self._stream.send(data + b"\n")
 
