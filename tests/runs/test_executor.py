@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from sortie.agents.mock import MockAgent
+from sortie.agents.mock import MockAgent, MockOptions
 from sortie.core.model import TokenRates, Usage
 from sortie.errors import AgentError
 from sortie.hosts.local_host import LocalHost, StatePaths
@@ -212,7 +212,7 @@ async def test_calls_of_tools_are_told_with_their_turn_and_their_record_goes_wit
 
 class BrokenAgent(MockAgent):
     def __init__(self, error):
-        super().__init__((), {})
+        super().__init__(MockOptions())
         self.error = error
 
     async def open(self, order, reporter):

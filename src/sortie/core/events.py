@@ -347,13 +347,14 @@ _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
-def encodable(event: AnyEvent) -> AnyEvent:
-    """The event without lone surrogates, which neither JSON nor SQLite can hold; nearly always the event itself."""
+def encodable(event: AnyEvent) -> tuple[AnyEvent, str]:
+    """The event without lone surrogates, which neither JSON nor SQLite can hold, and its text; nearly always the
+    event itself."""
     try:
-        _encoder.encode(event)
+        return event, _encoder.encode(event).decode()
     except UnicodeEncodeError:
-        return msgspec.convert(_without_surrogates(msgspec.to_builtins(event)), type=type(event))
-    return event
+        event = msgspec.convert(_without_surrogates(msgspec.to_builtins(event)), type=type(event))
+        return event, _encoder.encode(event).decode()
 
 
 def _without_surrogates(value: Any) -> Any:

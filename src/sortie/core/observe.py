@@ -60,7 +60,7 @@ def _worth_a_look(schedule: Schedule, look: Look) -> Iterable[str]:
         for issue_id in schedule.parked
         if issue_id in look.issues and issue_id in schedule.issues and not schedule.issues[issue_id].fingerprint
     }
-    return sorted(look.changed | unknown | look.states.keys())
+    return sorted(look.changed | unknown | look.states.keys() | schedule.inactive)
 
 
 def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyEvent | None:

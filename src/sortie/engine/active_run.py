@@ -47,29 +47,30 @@ _CANCELLED = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.
 class ActiveRun:
     """`issue` is the last known version, our own transitions included. `usage` is what was used and charged."""
 
-    def __init__(self, context: Context, claim: Claim, issue: Issue | None = None) -> None:
+    def __init__(self, context: Context, claim: Claim) -> None:
         self._context = context
         self._host = context.hosts.of(claim.host)
         self.source: Source = context.source
         self.claim = claim
         view = context.schedule.issues.get(claim.issue_id)
-        self.issue = issue or Issue(
+        self.issue = Issue(
             id=claim.issue_id,
             identifier=claim.identifier,
             title=view.title if view else "",
             state=view.state if view else "",
         )
+        self._view = view
         self.last_line = ""
         self.since = self.now()
         self.liveness = Liveness(issue_id=claim.issue_id, run_id=claim.run_id, last_heard=self.since)
         self.usage = Usage()
         self._charged = Usage()
-        self._stopped = anyio.Event()
+        self.is_stopped = False
+        self._tasks: TaskGroup | None = None
         self._waits: set[anyio.CancelScope] = set()
-        self._in_turn = anyio.Event()
         self._works = anyio.Event()
         self._moving = anyio.Lock()
-        self._announced = False
+        self._announced = self._is_watched = False
         self._spawned_first: bool | None = None
         self._log = RunLog(log_path(context.ledger.store.path, claim.run_id))
         actor = IssueRef(claim.issue_id, claim.identifier)
@@ -78,15 +79,15 @@ class ActiveRun:
     def now(self) -> float:
         return self._context.clock.now()
 
-    @property
-    def is_stopped(self) -> bool:
-        return self._stopped.is_set()
-
     def stop(self) -> None:
         """End the agent; the cause is on record already, and nobody is asked anything any more."""
-        self._stopped.set()
+        if self.is_stopped:
+            return
+        self.is_stopped = True
         for wait in self._waits:
             wait.cancel()
+        if self._tasks:
+            self._tasks.start_soon(self._host.cancel, self.claim.run_id)
 
     async def go(self, *, charged: Usage | None = None) -> None:
         """`charged` is on record where the run goes on that an earlier orchestrator started."""
@@ -107,7 +108,8 @@ class ActiveRun:
         if self._log.problem:
             self._note("warning", "the log of this run is incomplete", self._log.problem)
         claim = self._context.schedule.running[self.claim.issue_id]
-        ending = Ending(self._context, self.source, claim, self.issue)
+        is_latest = self._context.schedule.issues.get(claim.issue_id) is self._view
+        ending = Ending(self._context, self.source, claim, self.issue, is_latest=is_latest)
         await ending.finish(with_our_stop(outcome, claim), self.usage)
         self._context.wake.set()
 
@@ -152,12 +154,14 @@ class ActiveRun:
     async def _follow(self) -> Outcome:
         ended: msg.Ended | RunLost | None = None
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._cancel_when_stopped)
-            tasks.start_soon(self._announce_in_time)
+            self._tasks = tasks
+            if self.is_stopped:
+                tasks.start_soon(self._host.cancel, self.claim.run_id)
             try:
                 ended = await self._hear_all(tasks)
             except RunLost as error:
                 ended = error
+            self._tasks = None
             tasks.cancel_scope.cancel()
         if isinstance(ended, RunLost):
             reached = Outcome(status="cancelled", turns=self._turns_completed(), session_id=self._session_id())
@@ -169,15 +173,16 @@ class ActiveRun:
         return ended.outcome
 
     async def _hear_all(self, tasks: TaskGroup) -> msg.Ended | None:
+        ended: msg.Ended | None = None
         async for numbered in self._host.events(self.claim.run_id, self.claim.seen):
             number, message = numbered.number, numbered.message
             if isinstance(message, msg.Ended):
-                return message
-            if isinstance(message, msg.ToolAsked):
+                ended = message  # whoever asks for what comes next says that this was dealt with
+            elif isinstance(message, msg.ToolAsked):
                 tasks.start_soon(self._call_tool, number, message)
             elif answer := await self._hear(number, message):
                 await self._host.answer(self.claim.run_id, number, answer)
-        return None
+        return ended
 
     def _turns_completed(self) -> int:
         claim = self._context.schedule.running[self.claim.issue_id]
@@ -185,10 +190,6 @@ class ActiveRun:
 
     def _session_id(self) -> str:
         return self._context.schedule.running[self.claim.issue_id].session_id
-
-    async def _cancel_when_stopped(self) -> None:
-        await self._stopped.wait()
-        await self._host.cancel(self.claim.run_id)
 
     async def _hear(self, number: int, message: msg.AnyMessage) -> msg.AnyAnswer | None:
         """The answer, where the message is a question."""
@@ -262,7 +263,9 @@ class ActiveRun:
             # Where each turn is a process, that one gets its first byte when it is on record, and this with it.
             await context.ledger.flushed()
         self.liveness.turn_started = self.liveness.last_heard = now
-        self._in_turn.set()
+        if not self._is_watched and self._tasks:
+            self._is_watched = True
+            self._tasks.start_soon(self._announce_in_time)
         return msg.Proceed()
 
     async def _end_turn(self, message: msg.TurnCompleted, number: int) -> msg.AnyAnswer:
@@ -287,7 +290,7 @@ class ActiveRun:
         with anyio.move_on_after(TRACKER_DEADLINE) as wait:
             self._waits.add(wait)
             try:
-                self.issue = await self.source.fetch(self.claim.issue_id)
+                self._know(await self.source.fetch(self.claim.issue_id))
             except TrackerError as error:
                 if error.kind == TrackerError.NOT_FOUND:
                     return None
@@ -297,6 +300,11 @@ class ActiveRun:
         if wait.cancelled_caught and not self.is_stopped:
             self._note("warning", "the tracker did not answer in time; the last known state counts")
         return self.issue
+
+    def _know(self, issue: Issue) -> None:
+        """Remember what a look had shown at that moment: one that shows something else later knows better."""
+        self.issue = issue
+        self._view = self._context.schedule.issues.get(issue.id)
 
     # -- the agent works --------------------------------------------------------------------------------------
 
@@ -309,7 +317,6 @@ class ActiveRun:
 
     async def _announce_in_time(self) -> None:
         """Tell the source once the agent works: one that cannot run at all moves no issue."""
-        await self._in_turn.wait()
         needs_login = self.source.needs_login(self.claim.agent)
         with anyio.move_on_after(math.inf if needs_login else ANNOUNCED_WITHIN):
             await self._works.wait()
@@ -321,7 +328,7 @@ class ActiveRun:
         async with self._moving:  # what the agent itself does to its issue comes before or after, not in between
             if self._announced:
                 return
-            self.issue = await show_progress(self.issue, self.source, partial(self._note, "warning"))
+            self._know(await show_progress(self.issue, self.source, partial(self._note, "warning")))
             self._announced = True
         writes = self.source.writes_at_start(self.issue, self.claim)
         if writes:

@@ -22,14 +22,20 @@ from .effects import TRACKER_DEADLINE, deliver, planned
 
 
 class Ending:
-    """`issue` is the last known version; it is looked up again only where a fingerprint is needed."""
+    """`issue` is the last known version; it is looked up again only where a fingerprint is needed.
 
-    def __init__(self, context: Context, source: Source, claim: Claim, issue: Issue) -> None:
+    `is_latest` says that no look has shown something else of it since.
+    """
+
+    def __init__(
+        self, context: Context, source: Source, claim: Claim, issue: Issue, *, is_latest: bool = True
+    ) -> None:
         self._context = context
         self._ledger = context.ledger
         self._source = source
         self._claim = claim
         self._issue = issue
+        self._is_latest = is_latest
 
     async def finish(self, outcome: Outcome, usage: Usage) -> None:
         redact = self._context.redactor.text
@@ -76,6 +82,7 @@ class Ending:
             self._ledger.post(delivery.done)
             if effect.verb == "transition":
                 self._issue = replace(self._issue, state=delivery.state or self._issue.state)
+                self._is_latest = self._is_latest or bool(delivery.state)
                 elsewhere = delivery.ok and delivery.state.lower() != effect.argument.lower()
                 handed = None if elsewhere else delivery.ok
         return handed
@@ -95,7 +102,7 @@ class Ending:
             judged,
             used=used,
             now=self._now(),
-            state=self._issue.state,
+            state=self._issue.state if self._is_latest else None,
             fingerprint=seen,
         )
         self._ledger.post(*settled)
@@ -105,6 +112,7 @@ class Ending:
         try:
             with anyio.fail_after(TRACKER_DEADLINE):
                 self._issue = await self._source.fetch(self._claim.issue_id)
+                self._is_latest = True
         except (TrackerError, TimeoutError) as error:
             self._context.note(
                 "warning",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import anyio
 from msgspec.structs import replace
 
-from ..core.events import AnyEvent, encodable
+from ..core.events import AnyEvent
 from ..core.ready_queue import ReadyQueue
 from ..core.schedule import Schedule
 from ..errors import StoreError
@@ -60,15 +60,12 @@ class Ledger:
 
     def post(self, *events: AnyEvent) -> None:
         for event in events:
-            self._post(self._dated(encodable(event)))
-
-    def _post(self, event: AnyEvent) -> None:
-        change = self.store.apply(event)
-        self.queue.touch(self.schedule, event, [touched for touched, _ in change.rows])
-        self._pending.append(change)
-        self._more.set()
-        for listener in self._listeners:
-            listener(event)
+            change = self.store.apply(self._dated(event))
+            self.queue.touch(self.schedule, change.event, [touched for touched, _ in change.rows])
+            self._pending.append(change)
+            self._more.set()
+            for listener in self._listeners:
+                listener(change.event)
 
     def _dated(self, event: AnyEvent) -> AnyEvent:
         at = self._on_calendar(event.at)

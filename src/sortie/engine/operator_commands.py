@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import anyio
@@ -18,33 +17,24 @@ from .effects import TRACKER_DEADLINE
 
 
 class OperatorCommands:
-    """Commands come through the database, from other processes: its log shows whether there can be any."""
+    """Commands come through the database, from other processes: its version shows whether there can be any."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        path = context.ledger.store.path
-        self._log = path.with_name(path.name + "-wal")
-        self._seen: tuple[int, int] | None = None
+        self._version = -1
         self._waiting: list[CommandRow] = []
 
     async def look(self) -> bool:
-        """Whether there are commands to obey. Costs a `stat` while nobody writes."""
-        seen = self._signature()
-        if self._waiting or (seen is not None and seen == self._seen):
-            return bool(self._waiting)
-        self._seen = seen
-        try:
-            self._waiting = await self._context.ledger.store.read(pending_commands)
-        except StoreError:
-            self._seen = None
+        """Whether there are commands to obey. Costs next to nothing while nobody writes."""
+        store = self._context.ledger.store
+        version = store.version()
+        if not self._waiting and version != self._version:
+            try:
+                self._waiting = await store.read(pending_commands)
+                self._version = version
+            except StoreError:
+                pass  # asked again soon
         return bool(self._waiting)
-
-    def _signature(self) -> tuple[int, int] | None:
-        try:
-            status = os.stat(self._log)  # noqa: PTH116 - several times a second
-        except OSError:
-            return None
-        return (status.st_mtime_ns, status.st_size)
 
     async def obey(self, runs: Mapping[str, ActiveRun]) -> None:
         """All that wait, in one transaction; runs are stopped once that is on disk."""

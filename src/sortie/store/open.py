@@ -34,7 +34,13 @@ class Store:
     """
 
     def __init__(
-        self, path: Path, store_id: str, loaded: Loaded, writer: Writer, reader: sqlite3.Connection
+        self,
+        path: Path,
+        store_id: str,
+        loaded: Loaded,
+        writer: Writer,
+        reader: sqlite3.Connection,
+        watcher: sqlite3.Connection,
     ) -> None:
         self.path = path
         self.store_id = store_id
@@ -44,6 +50,7 @@ class Store:
         self._files = OpenFiles(path)
         self._writer = writer
         self._reader = reader
+        self._watcher = watcher
         self._reading = anyio.Lock()
 
     @classmethod
@@ -59,12 +66,14 @@ class Store:
         path = path.resolve()
         held = ExitStack()
         try:
-            connection, reader = await anyio.to_thread.run_sync(_acquire, held, path, holder, root, workflow)
+            connection, reader, watcher = await anyio.to_thread.run_sync(
+                _acquire, held, path, holder, root, workflow
+            )
             (store_id,) = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
             loaded = await anyio.to_thread.run_sync(load, reader)
             writer = Writer(connection, path)
             held.callback(writer.close)
-            yield cls(path, store_id, loaded, writer, reader)
+            yield cls(path, store_id, loaded, writer, reader, watcher)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(held.close)
@@ -95,6 +104,14 @@ class Store:
         """Apply these events and commit them together; return when they are on disk."""
         await self.write([self.apply(event) for event in events])
 
+    def version(self) -> int:
+        """Another number after every commit, whoever made it; read from shared memory."""
+        try:
+            (number,) = self._watcher.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            return -1
+        return int(number)
+
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask the database something from `sortie.store.queries`, without stopping the event loop."""
         async with self._reading:
@@ -117,7 +134,7 @@ class Store:
 
 def _acquire(
     held: ExitStack, path: Path, holder: Mapping[str, Any], root: Path | None, workflow: Path | None
-) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+) -> tuple[sqlite3.Connection, sqlite3.Connection, sqlite3.Connection]:
     held.enter_context(lock.held(path, holder))
     if workflow is not None:
         held.enter_context(lock.workflow_held(workflow, {**holder, "store": str(path)}))
@@ -127,7 +144,8 @@ def _acquire(
     held.callback(_bring_home, connection)
     migrate(connection, path)
     reader = held.enter_context(closing(connect_readonly(path)))
-    return connection, reader
+    watcher = held.enter_context(closing(connect_readonly(path)))
+    return connection, reader, watcher
 
 
 def _bring_home(connection: sqlite3.Connection) -> None:

@@ -18,15 +18,17 @@ from ..core.schedule import Claim, Effect, Pause, Schedule, Touched, WorkspaceRe
 
 
 class Change(NamedTuple):
-    """An event, and what each row that it touched holds now; None where there is none any more."""
+    """An event with its text, and what each row that it touched holds now; None where there is none any more."""
 
     event: ev.AnyEvent
+    text: str
     rows: tuple[tuple[Touched, Any], ...]
 
 
 def apply(schedule: Schedule, event: ev.AnyEvent) -> Change:
     """Make the event part of the schedule, and tell what is to be written."""
-    return Change(event, tuple((touched, _value(schedule, touched)) for touched in schedule.apply(event)))
+    event, text = ev.encodable(event)
+    return Change(event, text, tuple((touched, _value(schedule, touched)) for touched in schedule.apply(event)))
 
 
 class _Kind(NamedTuple):
@@ -119,10 +121,10 @@ def _value(schedule: Schedule, touched: Touched) -> Any:
 def write(db: Connection, changes: Iterable[Change]) -> None:
     """Write the events and bring the tables up to them, inside the caller's transaction."""
     last: dict[Touched, Any] = {}
-    for event, rows in changes:
+    for event, text, rows in changes:
         db.execute(
             "INSERT INTO events (at, kind, issue_id, run_id, data) VALUES (?, ?, ?, ?, ?)",
-            (event.at, ev.kind_of(event), event.issue_id or None, event.run_id or None, ev.encode(event).decode()),
+            (event.at, ev.kind_of(event), event.issue_id or None, event.run_id or None, text),
         )
         _write_history(db, event, rows)
         for touched, value in rows:
