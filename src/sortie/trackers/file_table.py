@@ -220,11 +220,10 @@ def _gaps(raw: bytes, texts: list[bytes]) -> Iterator[bytes]:
     end, gap = len(BYTE_ORDER_MARK) if raw.startswith(BYTE_ORDER_MARK) else 0, b""
     for number, text in enumerate(texts):
         # Only blanks and a comma stand between two records, so the first match is the record itself.
-        start = raw.index(text, end)
-        before = raw[end if number else 0 : start]
-        gap = gap if gap == before else before  # mostly the same: kept once
+        if not number or not (raw.startswith(gap, end) and raw.startswith(text, end + len(gap))):
+            gap = raw[end if number else 0 : raw.index(text, end)]
         yield gap
-        end = start + len(text)
+        end = (end if number else 0) + len(gap) + len(text)
     yield raw[end if texts else 0 :]
 
 

@@ -40,19 +40,19 @@ class _Pending:
 
 
 class _Batch:
-    """The work of one write in its thread: the table it begins with, and what it leaves for the event loop."""
+    """One write: the table that was known when it began, and what its thread leaves for the event loop."""
 
-    def __init__(self, table: Table | None, pending: list[_Pending]) -> None:
-        self.table = table
-        self.pending = pending
+    def __init__(self, known: Table | None) -> None:
+        self.known = known
+        self.table = known
         self.stamp: Stamp | None = None
+        # What the file is about to be, as long as readers may go by the table that they have.
+        self.expected: Identity | None = None
         self.texts: dict[int, bytes] = {}
         self.made: list[tuple[Change, Before]] = []
 
 
 class IssueFile:
-    """`revision` is another number whenever the table says something else."""
-
     def __init__(self, path: Path, is_active: Callable[[str], bool], lock_deadline: float = LOCK_DEADLINE) -> None:
         self._path = path
         self._is_active = is_active
@@ -61,14 +61,13 @@ class IssueFile:
         self._stamp: Stamp | None = None
         self._changed: set[str] | None = None
         self._reading = anyio.Lock()
-        self.revision = 0
+        self.revision = 0  # another number whenever the table says something else
         # How often another's version was taken over, and up to which of them our changes are known to be there.
         self._taken_over = 0
         self._checked = 0
         self._waiting: list[_Pending] = []
         self._turn = anyio.Lock()
-        # The identity that the file gets from a write of ours that has not ended.
-        self._expected: Identity | None = None
+        self._writing: _Batch | None = None
         self._recent = RecentChanges()
 
     async def table(self) -> Table:
@@ -101,20 +100,29 @@ class IssueFile:
         if self._stamp is not None and self._stamp.certain and self._stamp.shows(status):
             return self._table
         # A write of ours counts when it has ended.
-        return self._table if self._expected == identity_of(status) else None
+        ours = self._writing is not None and self._writing.expected == identity_of(status)
+        return self._table if ours else None
 
     async def _newest(self) -> Table:
         async with self._reading:
-            while True:
-                table = self._unchanged()
-                if table is not None:
-                    return table
-                known, stamp, revision = self._table, self._stamp, self.revision
-                found = await in_thread(self._path, partial(self._read, known, stamp))
-                # If a write of ours ended meanwhile, what we read may be older than what we know.
-                if revision == self.revision:
-                    self._take_over(*found)
-                    return found[0]
+            table = await self._read_if_changed()
+            if table is None:
+                async with self._turn:  # no write of ours ends now
+                    table = await self._read_if_changed()
+            assert table is not None
+            return table
+
+    async def _read_if_changed(self) -> Table | None:
+        """None if a write of ours ended meanwhile: what was read may be older than what we know."""
+        table = self._unchanged()
+        if table is None:
+            revision, known, stamp = self.revision, self._table, self._stamp
+            found = await in_thread(self._path, lambda: self._read(known, stamp))
+            if revision != self.revision:
+                return None
+            self._take_over(*found)
+            table = found[0]
+        return table
 
     def _read(self, known: Table | None, stamp: Stamp | None) -> tuple[Table, Stamp]:
         version = read(self._path, stamp)
@@ -168,49 +176,53 @@ class IssueFile:
                 self._waiting = pending + self._waiting  # only the caller hears of it; the others are still to do
                 raise
             finally:
-                self._expected = None
+                self._writing = None
         for one in pending:
             one.done = True
 
     async def _write_batch(self, pending: list[_Pending]) -> _Batch:
         target = Path(os.path.realpath(self._path))
         async with locked(target, self._lock_deadline):
-            known, stamp = self._table, self._stamp
             try:
-                return await in_thread(target, lambda: self._apply(target, known, stamp, pending))
+                return await self._apply(target, pending)
             except TrackerError as error:
                 if error.kind != TrackerError.PAYLOAD:
                     raise
                 # An editor that writes in place may be half done.
                 await anyio.sleep(HALF_WRITTEN_PAUSE)
-                return await in_thread(target, lambda: self._apply(target, known, stamp, pending))
+                return await self._apply(target, pending)
 
-    def _apply(self, target: Path, known: Table | None, stamp: Stamp | None, pending: list[_Pending]) -> _Batch:
-        batch = _Batch(known, pending)
-
-        def edit(version: Version) -> bytes | None:
-            # Every version of the file is edited from scratch, so nothing of an earlier try may stay.
-            batch.made.clear()
-            batch.stamp = version.stamp
-            table = batch.table = known if version.raw is None else self._parsed(version, known)
-            assert table is not None
-            draft = Draft(table)
-            for one in pending:
-                one.error = None
-                try:
-                    batch.made.extend(self._apply_one(draft, one.order))
-                except TrackerError as error:
-                    # An issue that has gone meanwhile needs no repair.
-                    one.error = None if isinstance(one.order, _Repair) else error
-            batch.texts = draft.texts
-            return draft.text() if draft.texts else None
+    async def _apply(self, target: Path, pending: list[_Pending]) -> _Batch:
+        # A thread that the disk held up may end when nobody waits for it any more; it writes to its own batch.
+        batch = self._writing = _Batch(self._table)
+        known = self._stamp
 
         def expect(identity: Identity) -> None:
-            # Readers may go by the table that they have only if it is the one that this write changes.
-            self._expected = identity if batch.table is self._table else None
+            batch.expected = identity if batch.table is batch.known else None
 
-        batch.stamp = rewrite(target, edit, known=stamp, before_swap=expect) or batch.stamp
+        def work() -> None:
+            edit = partial(self._edit, batch=batch, pending=pending)
+            batch.stamp = rewrite(target, edit, known=known, before_swap=expect) or batch.stamp
+
+        await in_thread(target, work)
         return batch
+
+    def _edit(self, before: Version, batch: _Batch, pending: list[_Pending]) -> bytes | None:
+        # Every version of the file is edited from scratch, so nothing of an earlier try may stay.
+        batch.made.clear()
+        batch.stamp = before.stamp
+        table = batch.table = batch.known if before.raw is None else self._parsed(before, batch.known)
+        assert table is not None
+        draft = Draft(table)
+        for one in pending:
+            one.error = None
+            try:
+                batch.made.extend(self._apply_one(draft, one.order))
+            except TrackerError as error:
+                # An issue that has gone meanwhile needs no repair.
+                one.error = None if isinstance(one.order, _Repair) else error
+        batch.texts = draft.texts
+        return draft.text() if draft.texts else None
 
     def _apply_one(self, draft: Draft, order: Change | _Repair) -> list[tuple[Change, Before]]:
         for lost in self._recent.lost(order.issue_id, draft.look(order.issue_id)):
