@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .bench import Bench
+from .bench import Bench, Others
 from .drains import drain, sizes
 from .latencies import kill, start, turns, written
 from .profiling import profile
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def measured(names: list[str], *, quick: bool) -> str:
-    rows = []
+    rows, others = [], Others()
     with tempfile.TemporaryDirectory(prefix="sortie-bench-") as scratch:
         bench = Bench(Path(scratch), quick=quick)
         try:
@@ -74,7 +74,8 @@ def measured(names: list[str], *, quick: bool) -> str:
             Service.end_all()
         agent = bench.program.described
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
-    return f"{machine}. The agent is {agent}.\n\n{as_table(rows)}"
+    busy = f"Other programs took {others.share():.0%} of the machine meanwhile."
+    return f"{machine}. The agent is {agent}.\n{busy}\n\n{as_table(rows)}"
 
 
 def page(text: str, names: list[str], *, quick: bool) -> str:
@@ -85,11 +86,12 @@ def page(text: str, names: list[str], *, quick: bool) -> str:
 Made by `{command}` on {datetime.now(UTC):%Y-%m-%d}: {text}
 
 Every measurement runs the real service on the file tracker with real agent processes, which stamp their own first
-and last instruction. Absolute times depend on the machine, and move by half when it has other things to do. *Times
-the floor* carries over: the floor is measured in the same run, in turns with ours and with as many at once, and is
-the same program or call with nothing of ours around it. *Reach* is the goal, in the unit of the row. *Go, earlier*
-are figures of the implementation in Go from another day, quoted and not measured again; it keeps in memory what is
-on disk here before anything follows from it.
+and last instruction. Absolute times depend on the machine and on what else it does: where others took a good part
+of it, only CPU, memory and counts mean much. *Times the floor* carries over to other machines: the floor is
+measured in the same run, in turns with ours and with as many at once, and is the same program or call with
+nothing of ours around it. *Reach* is the goal, in the unit of the row. *Go, earlier* are figures of the
+implementation in Go from another day, quoted and not measured again; it keeps in memory what is on disk here
+before anything follows from it.
 
 | command | does |
 |---|---|

@@ -58,7 +58,7 @@ def drain(bench: Bench) -> list[Row]:
             floors.append(spawned(bench.program.done, folder / "after", ISSUES, slots))
         rate = statistics.median(drained.rate for drained in ours)
         floor = statistics.median(floor.rate for floor in floors)
-        rows.append(Row(f"drain of {ISSUES} issues, {_slots(slots)}", rate, "issues/s", floor, FLOOR))
+        rows.append(Row(f"drain of {ISSUES} issues, {_slots(slots)}", rate, "issues/s", floor, FLOOR, _cpu(*ours)))
         if slots == 1:
             gap = statistics.median(gap for drained in ours for gap in drained.gaps)
             bare = statistics.median(gap for floor in floors for gap in floor.gaps)
@@ -83,12 +83,17 @@ def sizes(bench: Bench) -> list[Row]:
         after = spawned(program, folder / "after", ISSUES, 10)
         floor = (before.rate + after.rate) / 2
         of_500 = of_500 or ours.rate / floor
-        note = f"{ours.rate / floor / of_500:.2f} of the rate with {ISSUES}"
+        note = f"{_cpu(ours)}; {ours.rate / floor / of_500:.2f} of the rate with {ISSUES}"
         if ours.ended < count:
             note += f", by the first {ours.ended:,}"
         if count != ISSUES:
             rows.append(Row(f"drain of {count:,} issues, 10 slots", ours.rate, "issues/s", floor, FLOOR, note))
     return rows
+
+
+def _cpu(*drains: Drained) -> str:
+    """What a busy machine changes least."""
+    return f"{statistics.median(drained.cpu for drained in drains) * 1e3:.1f} ms of CPU per issue"
 
 
 def _slots(count: int) -> str:
