@@ -6,7 +6,7 @@ source is asked again after the hook and before anything is removed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
 import anyio
@@ -88,8 +88,7 @@ class Cleanup:
         now = context.clock.on_calendar(context.clock.now())  # as the times of files are
         await to_thread.run_sync(prune_logs, logs_directory(context.ledger.store.path), source.keep_days, now)
         for host in context.hosts.all():
-            for problem in await host.tidy(source.workspace_root, source.keep_days):
-                self._say_once(problem, "what is left of a workspace was kept", problem)
+            self._say_leftovers(await host.tidy(source.workspace_root, source.keep_days))
 
     async def _remove_done(self, rows: list[WorkspaceRecord]) -> None:
         idle = [row for row in rows if row.issue_id not in self._context.schedule.running]
@@ -138,6 +137,7 @@ class Cleanup:
             return
         for problem in removed.problems:
             context.note("warning", problem, issue_id=row.issue_id)
+        self._say_leftovers(removed.leftovers)
         with anyio.CancelScope(shield=True):  # a run that waits for us must find what is true
             gone = ev.WorkspaceGone(
                 at=context.clock.now(), issue_id=row.issue_id, key=row.key, archive=removed.archive
@@ -151,6 +151,10 @@ class Cleanup:
         """The number of the issue's last run: what is removed is what that one left."""
         runs = await self._context.ledger.store.read(partial(history, issue_id=issue_id, limit=1))
         return runs[0].attempt if runs else 0
+
+    def _say_leftovers(self, leftovers: Sequence[str]) -> None:
+        for sentence in leftovers:
+            self._say_once(sentence, "what is left of a workspace was kept", sentence)
 
     def _say_once(self, what: str, message: str, detail: str, row: WorkspaceRecord | None = None) -> None:
         """Not with every try."""

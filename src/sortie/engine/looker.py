@@ -142,8 +142,8 @@ class Looker:
         self._warned = {*warnings}
 
     def _heard(self, event: ev.AnyEvent) -> None:
-        """What the source is saying of an issue whose run ends meanwhile may be older than that end. One that is not
-        active and that nothing is held of any more has to be let go."""
+        """What the source is saying of an issue whose run ends meanwhile may be older than that end. One that is
+        not active and that nothing is held of any more has to be let go."""
         if isinstance(event, ev.Settled) and self._touched is not None:
             self._touched.add(event.issue_id)
         ended = isinstance(event, ev.Settled | ev.Unparked | ev.RetryDropped)

@@ -94,10 +94,14 @@ class Removal(Struct, frozen=True, kw_only=True):
 
 
 class Removed(Struct, frozen=True, kw_only=True):
-    """`archive` is where the copy is, empty where there was nothing to remove; `problems` are for people."""
+    """`archive` is where the copy is, empty where there was nothing to remove; `problems` are for people.
+
+    `leftovers` says what of this and earlier removals is archived, but cannot be removed yet.
+    """
 
     archive: str = ""
     problems: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
 
 
 class RemovalRefused(SortieError):

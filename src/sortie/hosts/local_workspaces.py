@@ -124,7 +124,8 @@ class LocalWorkspaces:
             partial(from_thread.run, confirmed),
         )
         self._hooked.discard(place)
-        return Removed(archive=str(archive or ""), problems=problems)
+        kept = await to_thread.run_sync(remove_archived, root.path, from_thread.check_cancelled)
+        return Removed(archive=str(archive or ""), problems=problems, leftovers=tuple(map(str, kept)))
 
     async def _before_remove(self, removal: Removal, path: Path, place: Path) -> tuple[str, ...]:
         """Once for each removal, however often that is tried. Its failure is a remark: an archive follows."""

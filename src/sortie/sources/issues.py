@@ -34,7 +34,7 @@ from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.local_tracker import tracker_settings
 from ..tools.tracker_api import Reach, handle
-from ..trackers.tracker import Tracker, fetch_each
+from ..trackers.tracker import Candidates, Tracker, fetch_each
 from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
@@ -72,6 +72,7 @@ class IssueSource:
         self.keep_days = float(config.workspace.archive_keep_days)
         self._was_broken = False
         self._owns_tracker = True
+        self._last_answer: Candidates | None = None
 
     @classmethod
     def open(cls, workflow: Path, environ: Mapping[str, str], env_file: Path | None = None) -> IssueSource:
@@ -93,12 +94,14 @@ class IssueSource:
 
     async def look(self, schedule: Schedule) -> Look:
         candidates = await self.tracker.fetch_candidates()
+        # Tools of agents ask the same tracker: what changed is counted from the last look, not the last answer.
+        changed = candidates.changed_since(self._last_answer)
+        self._last_answer = candidates
         issues = {issue.id: issue for issue in candidates.issues}
         elsewhere = held_elsewhere(schedule, issues)
         states = await self.tracker.fetch_states(elsewhere) if elsewhere else {}
         # An answer in a comment is what frees a parked issue, and not every tracker lists comments.
         bare = [key for key in schedule.parked if key in issues and issues[key].comments is None]
-        changed = candidates.changed
         if bare:
             full, _ = await fetch_each(self.tracker, bare)
             issues |= full
