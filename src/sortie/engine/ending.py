@@ -78,6 +78,7 @@ class Ending:
         because none is among them or the issue is not active any more."""
         handed = None
         for effect in effects:
+            await self._ledger.flushed()  # that the one before was made is known before the next one is
             delivery = await deliver(effect, self._source, self._now, again=again)
             self._ledger.post(delivery.done)
             if effect.verb == "transition":

@@ -87,6 +87,7 @@ class Executor:
         self._reporter = RunReporter(channel, spec.resume.session_id, self._meter)
         self._tool_log = ToolLog(paths.tool_log)
         self._toolkit: Toolkit | None = None
+        self._has_tools = False
         self._advertisement = ""
         self._turn = self._turns = 0
         self._reached = Outcome(status="cancelled", turns=0)
@@ -236,7 +237,7 @@ class Executor:
         except OSError as error:
             self._warn("the agent has no tools: its workspace cannot be written", error)
             return None
-        self._toolkit, self._advertisement = toolkit, advertised
+        self._toolkit, self._advertisement, self._has_tools = toolkit, advertised, True
         return path
 
     async def _call_tool(self, tool: str, arguments: object) -> dict[str, Any]:
@@ -250,7 +251,7 @@ class Executor:
         self._channel.tell(Remark(level="warning", message=message, detail=str(error)))
 
     def _tell_tool_calls(self) -> None:
-        if self._toolkit:
+        if self._has_tools:
             for line in self._tool_log.lines():
                 self._channel.tell(ToolUsed(line=line))
 

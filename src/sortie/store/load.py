@@ -30,7 +30,7 @@ def load(db: Connection) -> Loaded:
     with snapshot(db):
         loaded = look(db)
         schedule = loaded.schedule
-        schedule.effects = {row.effect_id: row for row in _structs(db, Effect, "effects", "planned_at, effect_id")}
+        schedule.effects = {row.effect_id: row for row in _structs(db, Effect, "effects", "rowid")}
         schedule.workspaces = {row.key: row for row in _structs(db, WorkspaceRecord, "workspaces", "key")}
         schedule.spent = _spent(db, "scope = 'issue'")
         schedule.days = _spent(db, "scope = 'day'")
