@@ -66,7 +66,7 @@ DATES = ("", "2026-01-01", "2026-01-02")
 SECONDS = (0.0, 0.5, 1.0, 1.0, 5.0, 9.0, 9.0, 15.0, 40.0, 130.0, 400.0, 3600.0, 86400.0)
 EDITS = ("comment", "describe", "move", "move", "move", "move", "block", "remove", "bring back")
 MOVES = (*ACTIVE, *ACTIVE, *STATES)
-VERBS = ("stop", "unpark", "retry")
+VERBS = ("stop", "unpark", "retry", "start")
 
 # How often each thing happens beside the others.
 WEIGHTS = {
@@ -169,6 +169,8 @@ def _to_a_run(sim: Simulation, step: Step, issue_id: str) -> None:
             sim.use(issue_id, Usage(step.how * 20, step.how * 20, cost_usd=step.how / 50))
         case "end":
             sim.end(issue_id, outcome, hands_over=step.which % 3 > 0)
+            while step.which % 2 and sim.decide():
+                pass  # before the next look
         case "end while reading":
             sim.tick(ending={issue_id: outcome})
         case "crash after a verdict":

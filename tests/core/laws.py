@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Collection
 from copy import copy
 from dataclasses import fields
+
+from msgspec.structs import replace
 
 from sortie.core import events as ev
 from sortie.core.budget import day_of, session_refused
 from sortie.core.decide import Tick, decide
 from sortie.core.fingerprint import fingerprint
 from sortie.core.model import Issue
+from sortie.core.observe import Look, observe
 from sortie.core.policy import Limits
 from sortie.core.ready_queue import ReadyQueue
 from sortie.core.schedule import Schedule
@@ -48,7 +52,7 @@ def _check_claim(schedule: Schedule, claim: ev.Claimed, tracker: dict[str, Issue
         assert claim.attempt == waiting.retry.attempt
     if parked := schedule.parked.get(issue_id):
         assert parked.park.kind != "operator", "stopped by hand, started without one"
-        changed = fingerprint(tracker[issue_id]) != parked.park.fingerprint
+        changed = issue_id not in tracker or fingerprint(tracker[issue_id]) != parked.park.fingerprint
         assert parked.park.kind == "budget" or changed, "parked, unchanged, and started"
 
 
@@ -76,6 +80,15 @@ def _check_settled(schedule: Schedule, event: ev.Settled) -> None:
 
 def nominal(failures: int, cap: float) -> float:
     return min(10.0 * 2.0 ** (failures - 1), cap)
+
+
+def check_observed(schedule: Schedule, look: Look, now: float, touched: Collection[str]) -> list[ev.AnyEvent]:
+    """Look, and see that a source which tells what changed shows the same as one of which all is compared."""
+    events = observe(schedule, look, now, touched)
+    everything = observe(schedule, replace(look, changed=None), now, touched)
+    assert len(events) == len({event.issue_id for event in events}), "two events of one issue"
+    assert {event.issue_id: event for event in events} == {event.issue_id: event for event in everything}
+    return events
 
 
 def check_decision(schedule: Schedule, tick: Tick, queue: ReadyQueue | None = None) -> list[ev.AnyEvent]:

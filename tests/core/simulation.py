@@ -28,7 +28,7 @@ from sortie.core.decide import Tick
 from sortie.core.fingerprint import fingerprint
 from sortie.core.liveness import Liveness, overdue
 from sortie.core.model import Issue, Usage
-from sortie.core.observe import Look, held_elsewhere, observe
+from sortie.core.observe import Look, held_elsewhere, outdates
 from sortie.core.operator import obey
 from sortie.core.policy import Policy
 from sortie.core.ready_queue import ReadyQueue
@@ -38,7 +38,7 @@ from sortie.store.load import load
 from sortie.store.migrate import migrate
 from sortie.store.tables import apply, write
 
-from .laws import check_begin, check_decision, check_event, check_nothing_lost, check_same
+from .laws import check_begin, check_decision, check_event, check_nothing_lost, check_observed, check_same
 from .people import People
 
 START = 1774914000.0  # 2026-03-30T23:40:00Z: midnight is near
@@ -58,7 +58,9 @@ class Live:
 
 
 class Simulation:
-    def __init__(self, policy: Policy, in_progress: str = "") -> None:
+    """`incremental`: the tracker tells which issues changed since the last look."""
+
+    def __init__(self, policy: Policy, in_progress: str = "", *, incremental: bool = False) -> None:
         self.people = People()
         self.policy = policy
         self.in_progress = in_progress
@@ -67,6 +69,9 @@ class Simulation:
         self.queue = ReadyQueue()
         self.log: list[ev.AnyEvent] = []
         self.live: dict[str, Live] = {}
+        self.incremental = incremental
+        self._shown: dict[str, Issue] | None = None
+        self._outdated: set[str] = set()
         self._commands = 0
         self._database = sqlite3.connect(":memory:", isolation_level=None)
         migrate(self._database, Path("memory"))
@@ -86,6 +91,8 @@ class Simulation:
             change = apply(self.schedule, event)
             self.queue.touch(self.schedule, event, [touched for touched, _ in change.rows])
             self.log.append(event)
+            if outdates(event):
+                self._outdated.add(event.issue_id)
             write(self._database, [change])
 
     # -- ticks ------------------------------------------------------------------------------------------------
@@ -96,10 +103,14 @@ class Simulation:
         """One look and one decision. The runs in `ending` end while the tracker is being read."""
         look = self._look()
         touched = list(ending or {})
+        outdated = frozenset(self._outdated)
         for issue_id, outcome in (ending or {}).items():
             self.end(issue_id, outcome, hands_over=hands_over)
         if answers:
-            self.post(*observe(self.schedule, look, self.now, touched))
+            if look.changed is not None:
+                look = replace(look, changed=look.changed | outdated)
+            self.post(*check_observed(self.schedule, look, self.now, touched))
+            self._shown, self._outdated = dict(look.issues), set(touched)
         while self.decide(answers=answers):
             pass  # the end of a run is the reason for the next decision
         if answers:
@@ -125,7 +136,15 @@ class Simulation:
         seen = self.people.snapshot()
         issues = {key: issue for key, issue in seen.items() if self.schedule.policy.is_active(issue.state)}
         elsewhere = held_elsewhere(self.schedule, issues)
-        return Look(issues=issues, states={key: seen[key].state for key in elsewhere if key in seen})
+        states = {key: seen[key].state for key in elsewhere if key in seen}
+        return Look(issues=issues, states=states, changed=self._changed(issues))
+
+    def _changed(self, issues: dict[str, Issue]) -> frozenset[str] | None:
+        """Every issue that differs from the last look that was taken in, also by being gone."""
+        if not self.incremental or self._shown is None:
+            return None
+        shown = self._shown
+        return frozenset(key for key in (*shown, *issues) if shown.get(key) != issues.get(key))
 
     # -- runs -------------------------------------------------------------------------------------------------
 
@@ -138,9 +157,9 @@ class Simulation:
         self.live[claim.issue_id] = Live(claim, self.policy, issue, heard, session_id)
         if claim.issue_id not in self.people.issues:
             self.end(claim.issue_id, Outcome(status="cancelled", turns=0, stop="gone", error="gone"))
-        elif not self.policy.is_active(issue.state):
+        elif not claim.by_hand and not self.policy.is_active(issue.state):
             self.end(claim.issue_id, Outcome(status="cancelled", turns=0, stop="inactive", error="moved away"))
-        else:
+        elif not claim.by_hand:
             check_begin(self.schedule, issue)
 
     def _issue(self, claim: Claim) -> Issue:
@@ -159,7 +178,7 @@ class Simulation:
         common: dict[str, Any] = {"at": self.now, "issue_id": issue_id, "run_id": run.claim.run_id}
         if not run.announced:
             self._announce(run)
-        if not run.policy.is_active(run.issue.state):
+        if not run.claim.by_hand and not run.policy.is_active(run.issue.state):
             self.end(issue_id, Outcome(status="cancelled", turns=run.turns, stop="inactive", error="moved away"))
         elif run.heard.turn_started is not None:
             run.heard.turn_started = None
@@ -263,6 +282,7 @@ class Simulation:
 
     def set_policy(self, policy: Policy) -> None:
         self.policy = policy
+        self._shown = None  # other rules make other views
         self.post(ev.PolicySet(at=self.now, policy=policy))
 
     def drain(self) -> None:
@@ -280,6 +300,7 @@ class Simulation:
     def restart(self, signals: dict[str, str] | None = None) -> None:
         """Start again from the tables; `signals` is what agents wrote whose last turn had completed."""
         self.live.clear()
+        self._shown = None
         self.now += 0.001  # a start takes time
         remembered = load(self._database).schedule
         remembered.policy = self.policy

@@ -125,7 +125,8 @@ class _Dispatch:
         schedule, found = self.schedule, list[ev.AnyEvent]()
         for issue_id in sorted(self.queue.fresh & schedule.waiting.keys() - self.passed_over):
             waiting = schedule.waiting[issue_id]
-            if waiting.retry.kind != "started" and not self._is_active(issue_id):
+            asked_for = waiting.retry.kind == "started" and issue_id in schedule.issues
+            if not asked_for and not self._is_active(issue_id):
                 why, name = self._where(issue_id), waiting.identifier
                 found.append(ev.RetryDropped(at=self.now, issue_id=issue_id, identifier=name, why=why))
         for issue_id in sorted(self.queue.fresh & schedule.parked.keys() - self.passed_over):
@@ -304,7 +305,8 @@ class _Dispatch:
     def _explain(self, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
         order, rank = dispatch_order(view, waiting), self._rank(view.id)
-        reason = reason_against(self.schedule, view)
+        asked_for = waiting is not None and waiting.retry.kind == "started"
+        reason = None if asked_for else reason_against(self.schedule, view)
         if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
             reason = ("waiting", waiting.retry.kind)
         if reason is None:

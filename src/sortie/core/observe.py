@@ -40,8 +40,14 @@ def held_elsewhere(schedule: Schedule, active: Collection[str]) -> set[str]:
     return {issue_id for issue_id in held if issue_id in schedule.issues and issue_id not in active}
 
 
+def outdates(event: ev.AnyEvent) -> bool:
+    """Whether what we know of its issue may differ from here on from what the source shows, though the source does
+    not change: the next look has to compare the two, also where it could tell what changed."""
+    return isinstance(event, ev.Settled | ev.Unparked | ev.RetryDropped | ev.Requested)
+
+
 def observe(schedule: Schedule, look: Look, now: float, touched: Collection[str] = ()) -> list[ev.AnyEvent]:
-    """`touched` are the issues whose runs ended while the source was asked: what it said of them may be older than
+    """`touched` are those that were outdated while the source was asked: what it said of them may be older than
     what we know, so they are left to the next look."""
     found: list[ev.AnyEvent] = []
     for issue_id in _worth_a_look(schedule, look):
@@ -60,6 +66,7 @@ def _worth_a_look(schedule: Schedule, look: Look) -> Iterable[str]:
         for issue_id in schedule.parked
         if issue_id in look.issues and issue_id in schedule.issues and not schedule.issues[issue_id].fingerprint
     }
+    # The source tells of changes to active issues; what left them is followed, also out of the source.
     return sorted(look.changed | unknown | look.states.keys() | schedule.inactive)
 
 

@@ -282,7 +282,10 @@ class Schedule:
             touched.append(Touched("retries", issue_id))
         if self.parked.pop(issue_id, None):
             touched.append(Touched("parked", issue_id))
-        if self.skips.pop(issue_id, None):
+        view = self.issues.get(issue_id)
+        if view and view.fingerprint:  # that of an earlier parking must not free the issue from the next one
+            self.issues[issue_id] = replace(view, fingerprint="")
+        if self.skips.pop(issue_id, None) or (view and view.fingerprint):
             touched.append(Touched("issues", issue_id))
         return [*touched, *self._charge(issue_id, event.day, sessions=1)]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
+from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.observe import Look, observe
+from ..core.observe import Look, observe, outdates
 from ..errors import SortieError, TrackerError, WorkspaceError
 from ..sources.source import Source
 from .context import Context
@@ -34,6 +35,7 @@ class Looker:
         self._verify = verify
         self._asked = anyio.Event()
         self._scope = anyio.CancelScope()
+        self._outdated: set[str] = set()
         self._touched: set[str] | None = None
         self._problems: tuple[str, ...] = ()
         self._warned: set[str] | None = None
@@ -108,11 +110,13 @@ class Looker:
         self.trouble = None
         self.failures = 0
         if source is not self._last_source and self._last_source is not None:
-            found = Look(
-                issues=found.issues, states=found.states, problems=found.problems, counts=found.counts
-            )  # other rules make other views
+            found = replace(found, changed=None)  # other rules make other views
+        elif found.changed is not None:
+            found = replace(found, changed=found.changed | self._outdated)
         self._last_source = source
-        events = observe(context.schedule, found, context.clock.now(), self._touched or ())
+        touched = self._touched or set()
+        events = observe(context.schedule, found, context.clock.now(), touched)
+        self._outdated = touched
         context.ledger.post(*events)
         self._tell_problems(found)
         self._warn(source, found, events)
@@ -144,10 +148,12 @@ class Looker:
     def _heard(self, event: ev.AnyEvent) -> None:
         """What the source is saying of an issue whose run ends meanwhile may be older than that end. One that is
         not active and that nothing is held of any more has to be let go."""
-        if isinstance(event, ev.Settled) and self._touched is not None:
+        if not outdates(event):
+            return
+        self._outdated.add(event.issue_id)
+        if self._touched is not None:
             self._touched.add(event.issue_id)
-        ended = isinstance(event, ev.Settled | ev.Unparked | ev.RetryDropped)
-        if ended and event.issue_id in self._context.schedule.inactive:
+        if event.issue_id in self._context.schedule.inactive:
             self.ask()
 
 

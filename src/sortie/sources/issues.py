@@ -96,7 +96,6 @@ class IssueSource:
         candidates = await self.tracker.fetch_candidates()
         # Tools of agents ask the same tracker: what changed is counted from the last look, not the last answer.
         changed = candidates.changed_since(self._last_answer)
-        self._last_answer = candidates
         issues = {issue.id: issue for issue in candidates.issues}
         elsewhere = held_elsewhere(schedule, issues)
         states = await self.tracker.fetch_states(elsewhere) if elsewhere else {}
@@ -106,6 +105,7 @@ class IssueSource:
             full, _ = await fetch_each(self.tracker, bare)
             issues |= full
             changed = None if changed is None else changed | full.keys()
+        self._last_answer = candidates  # only now: where this look fails, the next one compares all
         return Look(
             issues=issues,
             states=states,

@@ -1,12 +1,12 @@
-"""What is remarked of a look at the tracker, and that a tracker which counts nothing is fine."""
+"""What is warned of after a look at the tracker, and that a tracker which counts nothing is fine."""
 
 from __future__ import annotations
 
 import pytest
-from sortie.sources.remarks import CIRCLES_NAMED, remarks_on, unnamed_states
 
 from sortie.core.model import Blocker, Issue
 from sortie.core.policy import Policy
+from sortie.sources.warnings import CIRCLES_NAMED, look_at, unnamed_states, warnings_about
 from sortie.trackers.tracker import Candidates
 
 POLICY = Policy(active_states=("Todo",), terminal_states=("Done",), handoff_state="In Review")
@@ -24,12 +24,12 @@ ISSUE = Issue(id="1", identifier="A-1", title="x", state="Todo")
     ],
 )
 def test_states_are_named_where_nothing_is_active_and_something_is_unknown(found, said):
-    assert [remark.detail for remark in remarks_on(found, POLICY)] == ([said] if said else [])
+    assert [warning.detail for warning in warnings_about(look_at(found), POLICY)] == ([said] if said else [])
 
 
 def test_without_active_states_no_state_is_unknown():
     found = Candidates((), (), {"Anything": 2, "Done": 3})
-    assert unnamed_states(found, Policy(active_states=(), terminal_states=("Done",))) == ""
+    assert unnamed_states(look_at(found), Policy(active_states=(), terminal_states=("Done",))) == ""
 
 
 def test_a_blocker_without_a_state_is_nobody():
@@ -40,8 +40,8 @@ def test_a_blocker_without_a_state_is_nobody():
         state="Todo",
         blocked_by=(Blocker("9", "A-9"), Blocker("8", ""), Blocker("1", "A-1", "Todo")),
     )
-    (remark,) = remarks_on(Candidates((ISSUE, blocked)), POLICY)
-    assert str(remark) == "A-2 does not start: it is blocked by A-9 (not in the tracker), 8 (not in the tracker)"
+    (warning,) = warnings_about(look_at(Candidates((ISSUE, blocked))), POLICY)
+    assert str(warning) == "A-2 does not start: it is blocked by A-9 (not in the tracker), 8 (not in the tracker)"
 
 
 def waiting(name, *blockers):
@@ -73,11 +73,11 @@ def waiting(name, *blockers):
     ],
 )
 def test_issues_that_wait_for_each_other_are_named(issues, said):
-    remarks = sorted(str(remark) for remark in remarks_on(Candidates(tuple(issues)), POLICY))
-    assert len(remarks) == len(said)
-    assert all(remark.startswith(words) for remark, words in zip(remarks, said, strict=True)), remarks
+    found = sorted(str(warning) for warning in warnings_about(look_at(Candidates(tuple(issues))), POLICY))
+    assert len(found) == len(said)
+    assert all(warning.startswith(words) for warning, words in zip(found, said, strict=True)), found
 
 
 def test_a_circle_is_broken_by_what_is_done():
     done = Issue(id="1", identifier="A", title="x", state="Todo", blocked_by=(Blocker("1", "A", "Done"),))
-    assert remarks_on(Candidates((done,)), POLICY) == []
+    assert warnings_about(look_at(Candidates((done,))), POLICY) == []
