@@ -113,8 +113,11 @@ def _check_order(schedule: Schedule, events: list[ev.AnyEvent]) -> None:
     started = [_place(schedule, event.issue_id) for event in events if isinstance(event, ev.Claimed)]
     assert started == sorted(started)
     for event in events:
-        if isinstance(event, ev.Skipped) and event.rule in ("no-slot", "day-budget", "provider-paused"):
+        if isinstance(event, ev.Skipped) and event.rule in ("no-slot", "day-budget"):
             assert not started or started[-1] < _place(schedule, event.issue_id), "overtaken"
+        if isinstance(event, ev.Skipped) and event.rule == "provider-paused":
+            paid_by = {event.provider or event.agent for event in events if isinstance(event, ev.Claimed)}
+            assert event.detail not in paid_by, "started in spite of a limit"
 
 
 def _place(schedule: Schedule, issue_id: str) -> tuple[object, ...]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.operator import Answer, obey
+from sortie.core.policy import Limits
 from sortie.core.schedule import Schedule
 
-from .facts import NOW, parked, running, schedule, verdict, view, waiting
+from .facts import DAY, NOW, parked, policy, running, schedule, verdict, view, waiting
 
 
 def situation(name: str) -> Schedule:
@@ -77,7 +80,7 @@ def test_an_unknown_issue_is_refused_with_a_hint():
 def test_an_unknown_verb_is_refused_with_those_that_exist():
     answer = obey(situation("queued"), "explode", "D-1", NOW)
     assert not answer.ok
-    assert "unpark, stop, retry" in answer.outcome
+    assert "unpark, stop, retry, start" in answer.outcome
 
 
 def carried_out(made: Schedule, verb: str) -> Schedule:
@@ -119,3 +122,96 @@ def test_only_unparking_for_budget_gives_a_new_budget(kind, left):
     made = situation(f"parked for {kind}")
     made.spent["1"] = Spent(sessions=3)
     assert carried_out(made, "unpark").spent_on("1") == left
+
+
+# -- a start by hand ------------------------------------------------------------------------------------------
+
+
+SITUATIONS = {
+    "inactive": (lambda: schedule(view(state="Backlog")), 1, ""),
+    "done": (lambda: schedule(view(state="Done")), 1, ""),
+    "blocked": (lambda: schedule(view(blocked_by=("D-2",))), 1, ""),
+    "parked": (lambda: schedule(parked(attempt=3, session_id="s1")), 4, "s1"),
+    "stopped by hand": (lambda: schedule(parked(kind="operator", attempt=3, session_id="s1")), 4, "s1"),
+    "waiting": (lambda: schedule(waiting(due_at=NOW + 3600, attempt=2, session_id="s1")), 2, "s1"),
+    "queued": (lambda: schedule(view()), 1, ""),
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_start_by_hand_starts_whatever_the_source_shows(name):
+    make, attempt, session_id = SITUATIONS[name]
+    answer = obey(make(), "start", "D-1", NOW)
+    assert (answer.ok, answer.issue_id) == (True, "1")
+    assert "starts as soon as there is a slot" in answer.outcome
+    (claimed,) = decide(carried_out(make(), "start"), Tick(now=NOW, candidates_known=True))
+    assert isinstance(claimed, ev.Claimed)
+    assert (claimed.cause, claimed.attempt, claimed.session_id) == ("started", attempt, session_id)
+
+
+@pytest.mark.parametrize(("where", "words"), [("running", "is running"), ("stopping", "is running")])
+def test_a_start_of_what_runs_is_refused(where, words):
+    answer = obey(situation(where), "start", "D-1", NOW)
+    assert not answer.ok
+    assert words in answer.outcome
+
+
+def test_a_start_of_what_is_gone_is_refused():
+    made = situation("waiting")
+    made.issues.clear()
+    answer = obey(made, "start", "D-1", NOW)
+    assert not answer.ok
+    assert "not in the tracker" in answer.outcome
+
+
+def asked_for(state: str = "Backlog", **rules: Any) -> Schedule:
+    made = schedule(view(state=state, blocked_by=("D-9",)), rules=policy(**rules))
+    return carried_out(made, "start")
+
+
+@pytest.mark.parametrize("state", ["Backlog", "Todo"])
+def test_a_start_by_hand_waits_for_a_slot_and_says_so_once(state):
+    made = asked_for(state, max_concurrent=1)
+    made.running["2"] = running("2")
+    made.issues["2"] = view("2")
+    assert causes(made) == ["no-slot"]
+    for event in decide(made, Tick(now=NOW, candidates_known=True)):
+        made.apply(event)
+    assert causes(made) == []
+    del made.running["2"]
+    assert "started" in causes(made)
+
+
+def test_a_start_by_hand_respects_the_budgets_of_the_issue_and_the_day():
+    made = asked_for(per_issue=Limits(sessions=2))
+    made.spent["1"] = Spent(sessions=2)
+    (event,) = decide(made, Tick(now=NOW, candidates_known=True))
+    assert isinstance(event, ev.Parked)
+    assert event.park.kind == "budget"
+
+    made = asked_for(per_day=Limits(sessions=2))
+    made.days[DAY] = Spent(sessions=2)
+    assert causes(made) == ["day-budget"]
+
+
+@pytest.mark.parametrize("state", ["Backlog", "Done"])
+def test_a_run_that_a_person_started_is_not_stopped_for_what_the_source_shows(state):
+    made = schedule(running(cause="started"), view(state=state))
+    assert causes(made) == []
+    made.running["1"] = running(cause="new")
+    assert causes(made) != []
+
+
+def test_a_run_that_a_person_started_is_stopped_when_it_is_overdue():
+    made = schedule(running(cause="started"), view(state="Backlog"))
+    late = ev.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="quiet")
+    (stop,) = decide(made, Tick(now=NOW, candidates_known=True, overdue=(late,)))
+    assert isinstance(stop, ev.Stopping)
+
+
+def test_what_a_person_asked_for_is_dropped_when_it_is_gone():
+    """Or it would wait for ever, and whoever waits for the end of all work with it."""
+    made = asked_for()
+    del made.issues["1"]
+    (dropped,) = decide(made, Tick(now=NOW, candidates_known=True))
+    assert isinstance(dropped, ev.RetryDropped)

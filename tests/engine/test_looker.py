@@ -1,0 +1,121 @@
+"""Looks at a source that tells what changed: nothing is missed that our own events outdated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sortie.core import events as ev
+from sortie.core.model import Issue
+from sortie.core.observe import Look
+from sortie.core.policy import Policy
+from sortie.core.redact import Redactor
+from sortie.engine.clock import Clock
+from sortie.engine.context import Context
+from sortie.engine.ledger import Ledger
+from sortie.engine.looker import Looker
+from sortie.store import Store
+
+ISSUE = Issue(id="1", identifier="D-1", title="Mend it", state="Todo")
+
+
+class Telling:
+    """A source in memory; `changed` is what it tells of the next look, `meanwhile` is called while it is asked."""
+
+    poll_interval = 1.0
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.issues: dict[str, Issue] = {"1": ISSUE}
+        self.changed: frozenset[str] | None = None
+        self.meanwhile: Any = lambda: None
+
+    async def look(self, schedule):
+        found = Look(issues=dict(self.issues), changed=self.changed)
+        self.changed = frozenset()
+        self.meanwhile()
+        return found
+
+    def warnings(self, look):
+        return []
+
+
+@pytest.fixture
+def source():
+    return Telling(Policy(active_states=("Todo",), terminal_states=("Done",)))
+
+
+@pytest.fixture
+async def looker(tmp_path, source):
+    async with Store.open(tmp_path / "sortie.db", holder={}) as store:
+        context = Context(
+            ledger=Ledger(store), clock=Clock(), source=source, hosts=None, redactor=Redactor([]), fence="f"
+        )
+        context.ledger.post(ev.PolicySet(at=0.0, policy=source.policy))
+        made = Looker(context, verify=lambda: None)
+        await made.look()
+        assert "1" in context.schedule.issues
+        yield made
+
+
+def run_ends(looker: Looker, *, gone: bool = False) -> None:
+    post = looker._context.ledger.post
+    post(ev.Claimed(at=1.0, issue_id="1", run_id="r1", identifier="D-1", attempt=1))
+    post(ev.RunEnded(at=2.0, issue_id="1", run_id="r1", status="succeeded", turns=1))
+    if gone:
+        post(ev.IssueLeft(at=2.0, issue_id="1", identifier="D-1"))
+    else:
+        post(ev.IssueSeen(at=2.0, issue_id="1", view=replace(state(looker), state="Review")))
+    post(ev.Settled(at=2.0, issue_id="1", run_id="r1", identifier="D-1", why="done"))
+
+
+def state(looker: Looker) -> ev.View:
+    return looker._context.schedule.issues["1"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+async def test_an_issue_that_a_run_saw_elsewhere_and_that_is_back_unchanged_is_seen(looker, gone):
+    """Moved away and back between two looks: the source has nothing to tell, we have."""
+    run_ends(looker, gone=gone)
+    await looker.look()
+    assert state(looker).state == "Todo"
+
+
+async def test_what_ended_while_the_source_was_asked_is_compared_at_the_next_look(looker, source):
+    source.issues["1"] = replace(ISSUE, title="Mend it all")
+    source.changed = frozenset({"1"})
+    source.meanwhile = lambda: run_ends(looker)
+    await looker.look()
+    assert state(looker).title == "Mend it", "what it said may be older than the end of the run"
+    source.meanwhile = lambda: None
+    await looker.look()
+    assert (state(looker).title, state(looker).state) == ("Mend it all", "Todo")
+
+
+async def test_a_run_that_is_asked_for_while_the_source_is_asked_is_not_lost(looker, source):
+    """Its issue is not an active one, so the look knows nothing of it."""
+    retry = ev.Retry(kind="started", attempt=1, due_at=1.0)
+    view = ev.View(id="2", identifier="D-2", title="Later", state="Backlog")
+
+    def ask() -> None:
+        post = looker._context.ledger.post
+        post(
+            ev.IssueSeen(at=1.0, issue_id="2", view=view),
+            ev.Requested(at=1.0, issue_id="2", identifier="D-2", retry=retry),
+        )
+
+    source.changed = None
+    source.meanwhile = ask
+    await looker.look()
+    assert looker._context.schedule.issues["2"] == view
+
+
+async def test_after_a_change_of_the_rules_everything_is_compared(looker, source):
+    source.issues["1"] = replace(ISSUE, title="Mend it all")
+    other = Telling(source.policy)
+    other.issues, other.changed = source.issues, frozenset()
+    looker._context.source = other
+    await looker.look()
+    assert state(looker).title == "Mend it all"
