@@ -49,9 +49,10 @@ def source():
 
 @pytest.fixture
 async def looker(tmp_path, source):
+    nowhere: Any = None  # a look needs no host
     async with Store.open(tmp_path / "sortie.db", holder={}) as store:
         context = Context(
-            ledger=Ledger(store), clock=Clock(), source=source, hosts=None, redactor=Redactor([]), fence="f"
+            ledger=Ledger(store), clock=Clock(), source=source, hosts=nowhere, redactor=Redactor([]), fence="f"
         )
         context.ledger.post(ev.PolicySet(at=0.0, policy=source.policy))
         made = Looker(context, verify=lambda: None)
