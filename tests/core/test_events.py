@@ -100,7 +100,9 @@ def test_any_time_and_any_text_survive_the_log(at, text):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_event_that_the_log_can_hold_is_encodable_as_it_is(kind):
     event = sample(kind)
-    assert ev.encodable(event) is event
+    found, text = ev.encodable(event)
+    assert found is event
+    assert text == ev.encode(event).decode()
 
 
 @given(before=st.text(), after=st.text())
@@ -112,10 +114,10 @@ def test_lone_surrogates_are_replaced_wherever_they_stand(before, after):
         ev.IssueSeen(at=NOW, view=view(title=text, blocked_by=(text, "D-2"))),
         ev.Settled(at=NOW, identifier="D-1", why=text, park=replace(PARK, reason=text)),
     ):
-        clean, encoded = ev.encodable(event)
-        assert ev.decode(encoded) == clean
-    noted, _ = ev.encodable(ev.Noted(at=NOW, level="info", message=text, detail="fine"))
-    assert noted == ev.Noted(at=NOW, level="info", message=replaced, detail="fine")
+        encodable, line = ev.encodable(event)
+        assert ev.decode(line) == encodable
+    encodable, _ = ev.encodable(ev.Noted(at=NOW, level="info", message=text, detail="fine"))
+    assert encodable == ev.Noted(at=NOW, level="info", message=replaced, detail="fine")
 
 
 def test_kinds_have_names_of_their_own():

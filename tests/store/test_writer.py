@@ -109,11 +109,10 @@ async def test_a_failing_job_among_good_ones_fails_alone(path):
         assert messages(events(held.connection)) == [str(number) for number in range(10) if number != 5]
 
 
-async def test_text_that_cannot_be_stored_is_the_callers_failure_and_nobody_elses(store):
-    with pytest.raises(UnicodeEncodeError):
-        await store.append(noted("half a \ud83d pair"))
+async def test_text_that_cannot_be_stored_is_replaced_and_nobodys_failure(store):
+    await store.append(noted("half a \ud83d pair"))
     await store.append(noted("fine"))
-    assert messages(await store.read(events)) == ["fine"]
+    assert messages(await store.read(events)) == ["half a ? pair", "fine"]
 
 
 async def test_a_cancelled_caller_does_not_take_its_events_back(path):
