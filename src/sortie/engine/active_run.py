@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -71,6 +72,7 @@ class ActiveRun:
         self._works = anyio.Event()
         self._moving = anyio.Lock()
         self._announced = self._is_watched = False
+        self._end = 0
         self._spawned_first: bool | None = None
         self._log = RunLog(log_path(context.ledger.store.path, claim.run_id))
         actor = IssueRef(claim.issue_id, claim.identifier)
@@ -96,6 +98,8 @@ class ActiveRun:
         outcome = Outcome(status="cancelled", turns=0, session_id=self.claim.session_id)
         try:
             outcome = await (self._follow() if attached else self._start_and_follow())
+        except RunLost as error:
+            outcome = await self._lost(error)
         except SortieError as error:
             outcome = replace(outcome, status="failed", error=str(error), error_kind="run_failed")
         except Exception as error:  # the edge of a run: a defect here must not take the other runs along
@@ -112,6 +116,7 @@ class ActiveRun:
         ending = Ending(self._context, self.source, claim, self.issue, is_latest=is_latest)
         await ending.finish(with_our_stop(outcome, claim), self.usage)
         self._context.wake.set()
+        await self._let_go()
 
     async def _start_and_follow(self) -> Outcome:
         problem = await self._look_first()
@@ -164,8 +169,7 @@ class ActiveRun:
             self._tasks = None
             tasks.cancel_scope.cancel()
         if isinstance(ended, RunLost):
-            reached = Outcome(status="cancelled", turns=self._turns_completed(), session_id=self._session_id())
-            return stopped(reached, "lost", str(ended))
+            raise ended
         assert ended is not None, "a host tells the end of every run"
         self.usage = ended.usage
         if self._works.is_set() and not self.is_stopped:
@@ -173,23 +177,33 @@ class ActiveRun:
         return ended.outcome
 
     async def _hear_all(self, tasks: TaskGroup) -> msg.Ended | None:
-        ended: msg.Ended | None = None
-        async for numbered in self._host.events(self.claim.run_id, self.claim.seen):
-            number, message = numbered.number, numbered.message
-            if isinstance(message, msg.Ended):
-                ended = message  # whoever asks for what comes next says that this was dealt with
-            elif isinstance(message, msg.ToolAsked):
-                tasks.start_soon(self._call_tool, number, message)
-            elif answer := await self._hear(number, message):
-                await self._host.answer(self.claim.run_id, number, answer)
-        return ended
+        async with aclosing(self._host.events(self.claim.run_id, self.claim.seen)) as messages:
+            async for numbered in messages:
+                number, message = numbered.number, numbered.message
+                if isinstance(message, msg.Ended):
+                    self._end = number
+                    return message
+                if isinstance(message, msg.ToolAsked):
+                    tasks.start_soon(self._call_tool, number, message)
+                elif answer := await self._hear(number, message):
+                    await self._host.answer(self.claim.run_id, number, answer)
+        return None
 
-    def _turns_completed(self) -> int:
+    async def _let_go(self) -> None:
+        """The host keeps the end of the run for the next start, until the verdict is on disk."""
+        if self._end:
+            await self._context.ledger.flushed()
+            with suppress(SortieError):  # it has lost the run by now, or forgotten it
+                async for _ in self._host.events(self.claim.run_id, self._end):
+                    pass
+
+    async def _lost(self, error: RunLost) -> Outcome:
+        """The issue will have another run elsewhere, so what can still be reached of this one ends now."""
+        self._context.hosts.lost(self.claim.host)
+        await self._host.cancel(self.claim.run_id)
         claim = self._context.schedule.running[self.claim.issue_id]
-        return claim.turn if claim.turn_done else max(claim.turn - 1, 0)
-
-    def _session_id(self) -> str:
-        return self._context.schedule.running[self.claim.issue_id].session_id
+        turns = claim.turn if claim.turn_done else max(claim.turn - 1, 0)
+        return stopped(Outcome(status="cancelled", turns=turns, session_id=claim.session_id), "lost", str(error))
 
     async def _hear(self, number: int, message: msg.AnyMessage) -> msg.AnyAnswer | None:
         """The answer, where the message is a question."""
@@ -343,7 +357,8 @@ class ActiveRun:
         if refused and self._tool_calls.refused_once():
             self._note("warning", "the agent calls its tools too often; such calls are refused from here on")
         answer = refused or await self._call(asked)
-        await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
+        with suppress(RunLost):  # whoever follows the run hears of that too
+            await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
 
     async def _call(self, asked: msg.ToolAsked) -> dict[str, Any]:
         answer, started = _CANCELLED, self.now()

@@ -26,13 +26,19 @@ class HostPool:
         self._machines: dict[str, tuple[Host, HostInfo]] = {}
         self._present: set[str] = set()
 
-    async def refresh(self) -> None:
-        """Ask all of them which machines there are now."""
+    async def refresh(self) -> bool:
+        """Ask all of them which machines there are now; whether that changed."""
         found = {}
         for host in self._hosts:
             found.update({info.name: (host, info) for info in await host.hosts()})
+        before = self.places(())
         self._machines |= found  # one that is gone may still have runs to be asked about
         self._present = set(found)
+        return self.places(()) != before
+
+    def lost(self, name: str) -> None:
+        """It takes no runs until it is heard of again."""
+        self._present.discard(name)
 
     def of(self, name: str) -> Host:
         return self._machines[name][0] if name in self._machines else self._hosts[0]

@@ -74,9 +74,13 @@ class Looker:
         return PAUSE_AFTER_A_FAILURE if hurried and self.trouble else self._context.source.poll_interval
 
     async def _left_alone(self) -> None:
+        """In steps, because a timer stands still while the computer sleeps, and the clock does not."""
         until = self.trouble.until if isinstance(self.trouble, TrackerError) else None
-        if until is not None:
-            await anyio.sleep(max(until - self._context.clock.now(), 0.0))
+        while until is not None:
+            left = until - self._context.clock.now()
+            if left <= 0:
+                return
+            await anyio.sleep(min(left, self._context.source.poll_interval))
 
     async def look(self) -> None:
         context, source = self._context, self._context.source

@@ -37,7 +37,7 @@ from .operator_commands import OperatorCommands
 from .readiness import Readiness, is_certain
 from .recovery import Recovery
 from .report import LiveReport, Summary, live_report, summarise
-from .watch import SourceRenewal, Watch, look_after_orphans
+from .watch import SourceRenewal, Watch, keep_hosts_known, look_after_orphans
 
 TRIES_BEFORE_GIVING_UP = 3
 DISK_PATIENCE = 5.0
@@ -69,6 +69,7 @@ class Orchestrator:
         self._clock = clock or Clock()
         self._context: Context | None = None
         self._dispatcher: Dispatcher | None = None
+        self._began = False
         self._draining = asyncio.Event()
 
     @classmethod
@@ -97,11 +98,17 @@ class Orchestrator:
 
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until drained, or until nothing is running, due or dispatchable."""
+        if self._began:
+            raise RuntimeError("An orchestrator runs once: its source and its hosts are closed. Make another one.")
+        self._began = True
         prepare()
         source = self._source
         workflow, root = Path(source.name), Path(source.workspace_root)
+        is_file = workflow.is_file()  # a source may have any name
         holder = {"workflow": source.name}
-        async with Store.open(self._store_path, holder=holder, root=root, workflow=workflow) as store:
+        async with Store.open(
+            self._store_path, holder=holder, root=root, workflow=workflow if is_file else None
+        ) as store:
             context = self._context = Context(
                 ledger=Ledger(store, self._listeners, self._on_trouble, self._clock.on_calendar),
                 clock=self._clock,
@@ -248,6 +255,7 @@ class _Service:
         tasks.start_soon(partial(self.looker.run_forever, hurried=until_idle))
         tasks.start_soon(self.cleanup.run_forever)
         tasks.start_soon(self.watch.run_forever)
+        tasks.start_soon(keep_hosts_known, self._context)
         tasks.start_soon(look_after_orphans, self._context)
 
     def is_busy(self) -> bool:

@@ -18,7 +18,7 @@ from ..core.model import Issue, IssueRef, Usage
 from ..core.recover import outcome_after_crash, recover, usage_on_record, was_handed_over
 from ..core.schedule import Claim, Effect
 from ..errors import TrackerError
-from ..hosts.host import OpenRun, RunNotFound
+from ..hosts.host import OpenRun, Remains, RunLost, RunNotFound
 from ..runs.run_log import last_words, log_path
 from ..runs.tool_log import ToolCall
 from ..store import queries
@@ -65,7 +65,7 @@ class Recovery:
     async def _attach(self, claim: Claim) -> bool:
         try:
             await self._context.hosts.of(claim.host).attach(claim.run_id)
-        except RunNotFound:
+        except (RunNotFound, RunLost):
             return False
         charged = usage_on_record(await self._log_of(claim.run_id))
         self.attached.append((ActiveRun(self._context, claim), charged))
@@ -74,9 +74,15 @@ class Recovery:
     async def _sweep(self, claims: list[Claim]) -> None:
         context = self._context
         by_run = {claim.run_id: claim for claim in claims}
+        attached = {run.claim.run_id for run, _ in self.attached}
         for host in context.hosts.all():
             runs = [self._open_run(claim) for claim in claims if context.hosts.of(claim.host) is host]
-            for left in await host.sweep(context.store_id, runs, context.source.workspace_root):
+            try:
+                ended = await host.sweep(context.store_id, runs, context.source.workspace_root, attached)
+            except RunLost as error:
+                context.note("warning", "a host cannot be asked what it has left; nothing starts there", str(error))
+                continue
+            for left in ended:
                 claim = by_run.get(left.run_id)
                 context.note(
                     "warning",
@@ -92,6 +98,7 @@ class Recovery:
             host=claim.host,
             workspace=claim.workspace,
             inode=claim.inode,
+            signal=self._context.source.signal,
             pid=claim.pid,
             start_ticks=claim.start_ticks,
             boot_id=claim.boot_id,
@@ -101,7 +108,7 @@ class Recovery:
         context, source = self._context, self._context.source
         async with self._limit:
             log = await self._log_of(claim.run_id)
-            remains = await context.hosts.of(claim.host).remains(self._open_run(claim))
+            remains = await self._remains(claim)
             await self._tell_tool_calls(claim, log, remains.tool_lines)
             issue = await self._issue(claim)
             if claim.ending:
@@ -117,6 +124,12 @@ class Recovery:
             for effect in effects:
                 await self._carry_out(effect)
             await Ending(context, source, claim, issue).finish(outcome, usage_on_record(log))
+
+    async def _remains(self, claim: Claim) -> Remains:
+        try:
+            return await self._context.hosts.of(claim.host).remains(self._open_run(claim))
+        except RunLost:
+            return Remains()
 
     async def _tell_tool_calls(self, claim: Claim, log: Log, lines: Sequence[bytes]) -> None:
         """Calls that the tool servers of the run had written down and nobody had counted."""

@@ -1,4 +1,4 @@
-"""What can happen at any time and tells nobody: changed files, commands, a lost store, orphans. Looked for here."""
+"""What happens at any time and tells nobody: changed files, commands, a lost store, lost hosts, orphans."""
 
 from __future__ import annotations
 
@@ -112,6 +112,14 @@ class Watch:
             message = f"{store.loss}: nothing more starts, the agents are being ended"
             self._context.note("error", message)
             self._drain()
+
+
+async def keep_hosts_known(context: Context) -> None:
+    """Machines come and go; one that was lost takes runs again when it is back."""
+    while True:
+        await anyio.sleep(HOSTS_EVERY)
+        if await context.hosts.refresh():
+            context.wake.set()
 
 
 async def look_after_orphans(context: Context) -> None:

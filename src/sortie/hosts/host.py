@@ -7,7 +7,7 @@ suite that every host keeps.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -152,10 +152,13 @@ class Host(Protocol):
         """How it stands with a run; never raises."""
         ...
 
-    async def sweep(self, store_id: str, runs: Sequence[OpenRun], root: str = "") -> Sequence[Leftover]:
+    async def sweep(
+        self, store_id: str, runs: Sequence[OpenRun], root: str = "", attached: Collection[str] = ()
+    ) -> Sequence[Leftover]:
         """After a crash: end every process of these runs, or of any other run of this store that is not attached.
 
         `root` is the directory of all workspaces: whatever works there for a store that is gone ends too.
+        `attached` are the runs that go on, those of other hosts included: these may be on the same machine.
         """
         ...
 

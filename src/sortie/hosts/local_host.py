@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -75,11 +75,17 @@ class _Run(NamedTuple):
 
 
 class LocalHost:
-    """Implements `Host`. A run is known until its last message was dealt with."""
+    """Implements `Host`. A run is known until its last message was dealt with.
 
-    def __init__(self, environ: Mapping[str, str] | None = None, *, state: StatePaths) -> None:
+    `capacity` is how many runs it takes at once, for the sake of other hosts beside it.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, *, state: StatePaths, capacity: int | None = None
+    ) -> None:
         self._environ = os.environ if environ is None else environ
         self._state = state
+        self._capacity = capacity
         self._runs: dict[str, _Run] = {}
         self._ended: dict[str, str] = {}
         self._agents: dict[bytes, Agent] = {}
@@ -87,7 +93,7 @@ class LocalHost:
         self._workspaces = LocalWorkspaces(self._environ, archive_directory(state.database))
 
     async def hosts(self) -> Sequence[HostInfo]:
-        return [HostInfo(name=NAME, last_heartbeat=time.time())]
+        return [HostInfo(name=NAME, capacity=self._capacity, last_heartbeat=time.time())]
 
     # -- runs -------------------------------------------------------------------------------------------------
 
@@ -175,7 +181,9 @@ class LocalHost:
 
     # -- after a crash ----------------------------------------------------------------------------------------
 
-    async def sweep(self, store_id: str, runs: Sequence[OpenRun], root: str = "") -> Sequence[Leftover]:
+    async def sweep(
+        self, store_id: str, runs: Sequence[OpenRun], root: str = "", attached: Collection[str] = ()
+    ) -> Sequence[Leftover]:
         for run in runs:
             await self.cancel(run.run_id)
         known = [
@@ -183,10 +191,8 @@ class LocalHost:
             for run in runs
             if run.pid is not None and run.start_ticks is not None and run.boot_id is not None
         ]
-        # What bears the mark of this store may be ours.
-        store_id = "" if self._runs else store_id
-        place = Path(root).resolve() if root and not self._runs else None
-        ended = await end_orphans(store_id, known, root=place)
+        spared = {*attached, *self._runs} - {run.run_id for run in runs}
+        ended = await end_orphans(store_id, known, root=Path(root).resolve() if root else None, spared=spared)
         await to_thread.run_sync(self._remove_tool_logs, {run.run_id for run in runs})
         return [Leftover(pid=one.pid, run_id=one.run_id) for one in ended]
 

@@ -22,6 +22,7 @@ from .identity import (
     ProcessIdentity,
     boot_id,
     is_of_store,
+    limit_marker,
     limit_marker_of,
     mark_of,
     start_ticks,
@@ -40,21 +41,25 @@ class EndedProcess(Struct, frozen=True):
 
 
 async def end_orphans(
-    store_id: str, known: Collection[ProcessIdentity], grace: float = 2.0, root: Path | None = None
+    store_id: str,
+    known: Collection[ProcessIdentity],
+    grace: float = 2.0,
+    root: Path | None = None,
+    spared: Collection[str] = (),
 ) -> list[EndedProcess]:
     """End what an earlier orchestrator of this store left behind.
 
     Orphans are found by the store's mark in their environment, by the marker in their limits, and by the recorded
     identities in `known`. Whoever holds the `root` of workspaces names it: what works there for another store, one
-    that was deleted, is an orphan too. A number that now belongs to somebody else is left alone, and so are we and
-    our ancestors.
+    that was deleted, is an orphan too. A number that now belongs to somebody else is left alone, and so are we, our
+    ancestors, and the runs whose ids are `spared`.
     """
     tree = ProcessTree()
     ended: dict[int, EndedProcess] = {}
 
     def living() -> list[Process]:
         table = _without_our_line(snapshot())
-        found = tree.living(table, _orphans(table, store_id, known, root))
+        found = tree.living(table, _orphans(table, store_id, known, root, spared))
         for process in found:
             if process.pid not in ended:
                 ended[process.pid] = EndedProcess(process.pid, mark_of(process.pid, RUN_MARK))
@@ -115,21 +120,26 @@ def _send(handle: int, number: signal.Signals) -> None:
         pass  # it changed its user; the caller hears of it as a survivor
 
 
-def _orphans(table: Table, store_id: str, known: Collection[ProcessIdentity], root: Path | None) -> list[Process]:
+def _orphans(
+    table: Table, store_id: str, known: Collection[ProcessIdentity], root: Path | None, spared: Collection[str]
+) -> list[Process]:
     recorded = {(i.pid, i.start_ticks) for i in known if i.boot_id == boot_id()}
+    limits = {limit_marker(store_id, run_id) for run_id in spared}
     return [
         p
         for p in table.values()
         if (p.pid, p.start_ticks) in recorded
-        or _is_marked(p.pid, store_id, root)
-        or is_of_store(limit_marker_of(p.pid), store_id)
+        or _is_marked(p.pid, store_id, root, spared)
+        or ((limit := limit_marker_of(p.pid)) not in limits and is_of_store(limit, store_id))
     ]
 
 
-def _is_marked(pid: int, store_id: str, root: Path | None) -> bool:
+def _is_marked(pid: int, store_id: str, root: Path | None, spared: Collection[str]) -> bool:
     mark = mark_of(pid, STORE_MARK)
-    if not mark or mark == store_id:
-        return bool(mark)
+    if not mark or (spared and mark_of(pid, RUN_MARK) in spared):
+        return False
+    if mark == store_id:
+        return True
     return root is not None and Path(mark_of(pid, WORKSPACE_MARK)).parent == root
 
 

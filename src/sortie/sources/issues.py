@@ -27,6 +27,7 @@ from ..runs.spec import (
     PromptSpec,
     RunLimits,
     RunSpec,
+    Signal,
     ToolsSpec,
     WorkspaceSpec,
 )
@@ -69,6 +70,7 @@ class IssueSource:
         self.secrets = frozenset({*known_secrets, *adapters.secrets(config, environ)})
         self.poll_interval = config.polling.interval
         self.workspace_root = str(config.workspace.root)
+        self.signal: Signal = ".sortie/status"
         self.keep_days = float(config.workspace.archive_keep_days)
         self._was_broken = False
         self._owns_tracker = True
@@ -171,6 +173,7 @@ class IssueSource:
             agent=self._agent_spec(config.agent.kind),
             prompt=PromptSpec(text=prompt.text, file=prompt.file, line=prompt.line),
             workspace=WorkspaceSpec(root=self.workspace_root),
+            signal=self.signal,
             limits=RunLimits(
                 max_turns=config.agent.max_turns,
                 turn_timeout=config.agent.turn_timeout,

@@ -21,7 +21,7 @@ from ..core.policy import Policy
 from ..core.schedule import Claim, Schedule, WorkspaceRecord
 from ..errors import AgentError
 from ..hosts.host import Removal
-from ..runs.spec import Conversation, RunSpec
+from ..runs.spec import Conversation, RunSpec, Signal
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -91,6 +91,11 @@ class Source(Protocol):
     @property
     def keep_days(self) -> float:
         """For how long archives of workspaces and logs of runs are kept."""
+        ...
+
+    @property
+    def signal(self) -> Signal:
+        """Where its agents leave their word; after a crash it is read there."""
         ...
 
     @property

@@ -44,6 +44,7 @@ class ListSource:
     kinds of agents, by kind, for items that choose one.
     """
 
+    name = "a list"
     secrets: Collection[str] = ()
     keep_days = 1.0
     watched_files: Sequence[Path] = ()
@@ -60,7 +61,6 @@ class ListSource:
         policy: Policy = STATES,
         poll_interval: float = 0.1,
     ) -> None:
-        self.name = f"list of {root}"
         self.items = {item.id: item for item in items}
         self.workspace_root = str(root)
         self.policy = policy
@@ -107,11 +107,16 @@ class ListSource:
 
     # -- how it is run ----------------------------------------------------------------------------------------
 
-    def workspace_key(self, issue: Issue) -> str:
-        return workspace_key(issue.identifier)
+    def workspace_key(self, identifier: str) -> str:
+        return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
-        choice, known = issue.agent or AgentChoice(), run.workspace
+        choice, record = issue.agent or AgentChoice(), run.workspace
+        known = (
+            KnownWorkspace(issue_id=record.issue_id, path=record.path, inode=record.inode, used=record.used)
+            if record
+            else None
+        )
         return RunSpec(
             store_id=run.store_id,
             run_id=run.claim.run_id,
@@ -122,11 +127,8 @@ class ListSource:
             workspace=WorkspaceSpec(
                 kind=self.workspace_kind,
                 root=self.workspace_root,
-                key=self.workspace_key(issue),
-                known=known
-                and KnownWorkspace(
-                    issue_id=known.issue_id, path=known.path, inode=known.inode, used=known.used
-                ),
+                key=self.workspace_key(issue.identifier),
+                known=known,
             ),
             signal=self.signal,
             limits=RunLimits(max_turns=choice.max_turns or 1),
@@ -157,13 +159,12 @@ class ListSource:
         return ()
 
     def writes_at_end(self, issue: Issue, outcome: Outcome, usage: Usage, seconds: float) -> Sequence[Write]:  # noqa: ARG002
-        succeeded = outcome.status == "succeeded" and not outcome.stop
-        state = self.state_after(outcome.soft_stop) if succeeded else ""
+        state = self.state_after(outcome)
         return (Write(name="move", verb="transition", argument=state),) if state else ()
 
-    def state_after(self, signal: str) -> str:
-        """Where an item goes whose agent has ended well and left this signal; empty where it waits for a person."""
-        return "" if signal else "done"
+    def state_after(self, outcome: Outcome) -> str:
+        """Where the end of a run moves its item; empty where the item is tried again or waits for a person."""
+        return "done" if outcome.status == "succeeded" and not outcome.soft_stop else ""
 
     def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:  # noqa: ARG002
         if not self.policy.is_active(state):
@@ -183,11 +184,13 @@ class ListSource:
 
 
 class TaskFolderSource(ListSource):
-    """Tasks with an inbox and an outbox, whose agents say in `status.json` how they ended. One that says nothing
-    has not done its task."""
+    """Tasks with an inbox and an outbox, whose agents say in `status.json` how they ended. One that `failed` for
+    good is over too; one of which nothing is said waits for a person."""
 
     signal: Signal = "status.json"
     workspace_kind: WorkspaceKind = "task folder"
 
-    def state_after(self, signal: str) -> str:
-        return {"completed": "done", "failed": "failed"}.get(signal, "")
+    def state_after(self, outcome: Outcome) -> str:
+        if outcome.error_kind == "task_failed" and not outcome.retryable:
+            return "failed"
+        return "done" if outcome.soft_stop == "completed" else ""

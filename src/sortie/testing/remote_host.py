@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -24,6 +24,7 @@ import msgspec
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from ..errors import SortieError, WorkspaceError
 from ..hosts.host import (
@@ -81,6 +82,7 @@ class Call(Struct, frozen=True, kw_only=True, omit_defaults=True):
     store_id: str = ""
     runs: tuple[OpenRun, ...] = ()
     root: str = ""
+    attached: tuple[str, ...] = ()
     removal: Removal | None = None
     keep_days: float = 0.0
 
@@ -116,12 +118,14 @@ _GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, any
 class RemoteHost:
     """The client; implements `Host`. Nothing is asked of the worker before the first call."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, capacity: int | None = None) -> None:
         self._socket = directory / "worker.sock"
+        self._capacity = capacity
 
     async def hosts(self) -> Sequence[HostInfo]:
         try:
-            return await self._ask(Call(name="hosts"), tuple[HostInfo, ...])
+            found = await self._ask(Call(name="hosts"), tuple[HostInfo, ...])
+            return [replace(info, capacity=self._capacity) for info in found]
         except RunLost:
             return []
 
@@ -160,8 +164,10 @@ class RemoteHost:
         except RunLost as error:
             return RunState(state="lost", reason=str(error))
 
-    async def sweep(self, store_id: str, runs: Sequence[OpenRun], root: str = "") -> Sequence[Leftover]:
-        call = Call(name="sweep", store_id=store_id, runs=tuple(runs), root=root)
+    async def sweep(
+        self, store_id: str, runs: Sequence[OpenRun], root: str = "", attached: Collection[str] = ()
+    ) -> Sequence[Leftover]:
+        call = Call(name="sweep", store_id=store_id, runs=tuple(runs), root=root, attached=tuple(attached))
         return await self._ask(call, tuple[Leftover, ...])
 
     async def remains(self, run: OpenRun) -> Remains:
@@ -350,7 +356,7 @@ class Worker:
             case Call(name="status"):
                 return RunState(state="lost") if call.run_id in self._lost else await self._host.status(call.run_id)
             case Call(name="sweep"):
-                return await self._host.sweep(call.store_id, call.runs, call.root)
+                return await self._host.sweep(call.store_id, call.runs, call.root, call.attached)
             case Call(name="remains", runs=(run,)):
                 return await self._host.remains(run)
             case Call(name="remove", removal=Removal() as removal):
