@@ -27,9 +27,11 @@ from sortie.testing.remote_host import launch
 ORCHESTRATOR = """\
 import sys
 from pathlib import Path
+from msgspec.structs import replace
 import sortie
 from sortie.core.model import Blocker, Issue
 from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.runs.spec import HooksSpec
 from sortie.testing.list_source import ListSource, TaskFolderSource
 from sortie.testing.remote_host import RemoteHost
 

@@ -6,12 +6,38 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
+import anyio
 from msgspec.structs import replace
 
+from ..core.events import AnyEvent
 from ..core.model import Comment, Issue
 from ..errors import TrackerError
 from ..trackers.tracker import Candidates
+
+E = TypeVar("E", bound=AnyEvent)
+
+
+class Heard(list[AnyEvent]):
+    """A listener that keeps every event and can be waited for."""
+
+    def __call__(self, event: AnyEvent) -> None:
+        self.append(event)
+
+    def all(self, kind: type[E]) -> list[E]:
+        return [event for event in self if isinstance(event, kind)]
+
+    def of(self, kind: type[E], issue_id: str) -> list[E]:
+        return [event for event in self.all(kind) if event.issue_id == issue_id]
+
+    async def wait(self, kind: type[E], issue_id: str | None = None, number: int = 1) -> E:
+        """The event of this kind, about this issue or any, that is the `number`-th of them."""
+        while True:
+            found = self.all(kind) if issue_id is None else self.of(kind, issue_id)
+            if len(found) >= number:
+                return found[number - 1]
+            await anyio.sleep(0.01)
 
 
 class MemoryTracker:
