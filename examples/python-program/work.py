@@ -18,12 +18,12 @@ def report(event: events.AnyEvent) -> None:
 def main() -> int:
     workflow = Path(__file__).with_name("WORKFLOW.md")
     try:
-        summary = sortie.serve(sortie.Orchestrator(workflow, listeners=[report]), until_idle=True)
+        summary = sortie.serve(sortie.Orchestrator.for_workflow(workflow, listeners=[report]), until_idle=True)
     except sortie.SortieError as error:
         print(error, file=sys.stderr)
         return 1
-    for aside in summary.parked:
-        print(f"{aside.identifier} needs a person: {aside.park.reason}")
+    for parked in summary.parked:
+        print(f"{parked.identifier} needs a person: {parked.park.reason}")
     return 0 if summary.clean and not summary.drained else 1
 
 

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
         TrackerError,
         WorkspaceError,
     )
+    from .hosts.host import Host
+    from .hosts.local_host import LocalHost, StatePaths
     from .protocol.status_file import Status, delete_status, parse_status, read_status
+    from .runs.spec import RunSpec
+    from .sources.issues import IssueSource
+    from .sources.source import Source
     from .trackers.tracker import Candidates, Tracker, TrackerSettings
     from .workspace.directory import workspace_key
 
@@ -47,7 +52,12 @@ _HOMES = {
         "TrackerError",
         "WorkspaceError",
     ),
+    "hosts.host": ("Host",),
+    "hosts.local_host": ("LocalHost", "StatePaths"),
     "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
+    "runs.spec": ("RunSpec",),
+    "sources.issues": ("IssueSource",),
+    "sources.source": ("Source",),
     "trackers.tracker": ("Candidates", "Tracker", "TrackerSettings"),
     "workspace.directory": ("workspace_key",),
 }
@@ -62,13 +72,19 @@ __all__ = [
     "Comment",
     "ConfigurationError",
     "HookError",
+    "Host",
     "Issue",
     "IssueRef",
+    "IssueSource",
+    "LocalHost",
     "Orchestrator",
     "Reporter",
+    "RunSpec",
     "Schedule",
     "SessionOrder",
     "SortieError",
+    "Source",
+    "StatePaths",
     "Status",
     "StoreError",
     "Summary",
