@@ -1,4 +1,4 @@
-"""A session order for a workspace, and a reporter that remembers everything in order."""
+"""A session order for a workspace, a reporter that keeps all it is told, and stand-ins for programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from sortie.agents.agent import AgentEvent, Said, SessionOpened, SessionOrder, StderrLine, Used
-from sortie.process.identity import RUN_MARK, STORE_MARK, ProcessIdentity
+from sortie.agents.agent import SessionOrder
+from sortie.process.identity import RUN_MARK, STORE_MARK
 from sortie.process.spawn import prepare
+from sortie.testing.fakes import Recorder
 
 from .playing import TRANSCRIPTS
 
@@ -18,34 +19,6 @@ from .playing import TRANSCRIPTS
 @pytest.fixture(scope="session", autouse=True)
 def prepared():
     prepare()
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.identities: list[ProcessIdentity] = []
-        self.events: list[AgentEvent] = []
-
-    async def process_started(self, identity: ProcessIdentity) -> None:
-        self.identities.append(identity)
-
-    def report(self, event: AgentEvent) -> None:
-        self.events.append(event)
-
-    @property
-    def said(self):
-        return [event.text for event in self.events if isinstance(event, Said)]
-
-    @property
-    def stderr_lines(self):
-        return [event.text for event in self.events if isinstance(event, StderrLine)]
-
-    @property
-    def sessions(self):
-        return [event.session_id for event in self.events if isinstance(event, SessionOpened)]
-
-    @property
-    def used(self):
-        return [event.usage for event in self.events if isinstance(event, Used)]
 
 
 @pytest.fixture

@@ -146,12 +146,6 @@ async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_or
     assert recorder.events[-1] == TurnFinished(AgentError.UNFINISHED)
 
 
-async def test_a_missing_program_is_not_tried_again(make_order, recorder):
-    with pytest.raises(AgentError) as caught:
-        await run("/nowhere/claude", make_order(), recorder)
-    assert (caught.value.kind, caught.value.retry) == (AgentError.NOT_FOUND, False)
-
-
 class Impatient(ClaudeCode):
     exit_grace = 0.2
 

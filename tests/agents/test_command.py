@@ -9,8 +9,7 @@ from sortie.agents.command import CommandAgent
 from sortie.agents.command_line import locate
 from sortie.errors import AgentError
 from sortie.process.process_table import look_up
-
-from .conftest import Recorder
+from sortie.testing.fakes import Recorder
 
 
 @pytest.fixture

@@ -223,12 +223,6 @@ async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_or
     assert (caught.value.kind, caught.value.retry) == (AgentError.UNFINISHED, True)
 
 
-async def test_a_missing_program_is_not_tried_again(make_order, recorder):
-    with pytest.raises(AgentError) as caught:
-        await run("/nowhere/copilot", make_order(), recorder)
-    assert (caught.value.kind, caught.value.retry) == (AgentError.NOT_FOUND, False)
-
-
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder):
     command = stand_in("print(open(T + '/copilot-ok.jsonl').read(), flush=True)\ntime.sleep(600)")
     await run(command, make_order(), recorder)

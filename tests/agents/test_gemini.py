@@ -179,12 +179,6 @@ async def test_exit_code_zero_after_a_signal_is_no_success(stand_in, make_order,
     assert caught.value.kind == AgentError.UNFINISHED
 
 
-async def test_a_missing_program_is_not_tried_again(make_order, recorder, tmp_path):
-    with pytest.raises(AgentError) as caught:
-        await run("/nowhere/gemini", make_order(), recorder, tmp_path)
-    assert (caught.value.kind, caught.value.retry) == (AgentError.NOT_FOUND, False)
-
-
 async def test_the_last_word_stands_although_the_process_stays(stand_in, make_order, recorder, tmp_path):
     command = stand_in("print(open(T + '/gemini-ok.jsonl').read(), flush=True)\ntime.sleep(600)")
     await run(command, make_order(), recorder, tmp_path, kind=Impatient)

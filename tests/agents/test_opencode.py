@@ -285,11 +285,6 @@ async def test_a_killed_agent_is_a_failure_that_is_tried_again(stand_in, make_or
     assert (error.kind, error.retry) == (AgentError.UNFINISHED, True)
 
 
-async def test_a_missing_program_is_not_tried_again(make_order, recorder):
-    error = await failure("/nowhere/opencode", make_order(resume="ses_1"), recorder)
-    assert (error.kind, error.retry) == (AgentError.NOT_FOUND, False)
-
-
 async def test_a_server_of_ours_that_did_not_start_fails_the_turn(stand_in, make_order, recorder):
     said = 'level=WARN message="server unavailable" key=sortie-tools type=local status=failed'
     error = await failure(stand_in(f"print({said!r}, file=sys.stderr)\nplay('ok')"), make_order(), recorder)

@@ -12,8 +12,11 @@ import anyio
 from msgspec.structs import replace
 
 from ..core.events import AnyEvent
-from ..core.model import Comment, Issue
+from ..agents.agent import AgentEvent, Said, SessionOpened, StderrLine, Used
+from ..core.model import Comment, Issue, Usage
+from ..engine.clock import Clock
 from ..errors import TrackerError
+from ..process.identity import ProcessIdentity
 from ..trackers.tracker import Candidates
 
 E = TypeVar("E", bound=AnyEvent)
@@ -98,6 +101,52 @@ class MemoryTracker:
     def _is_active(self, state: str) -> bool:
         name = state.lower()
         return name not in self._terminal and (not self._active or name in self._active)
+
+
+class Recorder:
+    """A reporter that keeps all it is told, in order."""
+
+    def __init__(self) -> None:
+        self.identities: list[ProcessIdentity] = []
+        self.events: list[AgentEvent] = []
+
+    async def process_started(self, identity: ProcessIdentity) -> None:
+        self.identities.append(identity)
+
+    def report(self, event: AgentEvent) -> None:
+        self.events.append(event)
+
+    @property
+    def said(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Said)]
+
+    @property
+    def stderr_lines(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, StderrLine)]
+
+    @property
+    def sessions(self) -> list[str]:
+        return [event.session_id for event in self.events if isinstance(event, SessionOpened)]
+
+    @property
+    def used(self) -> list[Usage]:
+        return [event.usage for event in self.events if isinstance(event, Used)]
+
+
+class ManualClock(Clock):
+    """Stands still until a test moves it. The engine looks at it whenever something wakes it, such as a poll."""
+
+    def __init__(self, now: float = 1_000_000_000.0) -> None:
+        self._passed = self._set_ahead = 0.0
+        super().__init__(lambda: now + self._passed + self._set_ahead, lambda: self._passed)
+
+    def advance(self, seconds: float) -> None:
+        """So much time passes."""
+        self._passed += seconds
+
+    def set_ahead(self, seconds: float) -> None:
+        """Somebody sets the calendar so far ahead of what it was at the start, or back; no time passes."""
+        self._set_ahead = seconds
 
 
 def _with_comments(issue: Issue) -> Issue:
