@@ -20,7 +20,8 @@ from sortie.agents.gemini.gemini import Gemini
 from sortie.agents.mock import MockAgent
 from sortie.agents.opencode.opencode import OpenCode
 from sortie.errors import AgentError
-from sortie.testing.agent_contract import AgentContract, Deed, Lab
+from sortie.testing import AgentContract
+from sortie.testing.agent_contract import Deed, Lab
 
 from .playing import TRANSCRIPTS
 

@@ -45,5 +45,9 @@ def __getattr__(name: str) -> object:
 
     for home, names in _HOMES.items():
         if name in names:
+            if name.endswith("Contract"):
+                import pytest
+
+                pytest.register_assert_rewrite(home)  # so that a failure shows what was compared
             return getattr(import_module(home), name)
     raise AttributeError(f"module 'sortie.testing' has no attribute {name!r}")

@@ -216,13 +216,15 @@ class AgentContract(ABC):
 
         async def on_record(identity: ProcessIdentity) -> None:
             pid = identity.pid
+            await _until(lambda: mark_of(pid, "PATH"))  # at the very start of a program it cannot be read yet
             secret = mark_of(pid, "SORTIE_CONTRACT_SECRET")
             place = Path(f"/proc/{pid}/cwd").readlink()
             seen.add((mark_of(pid, RUN_MARK), mark_of(pid, STORE_MARK), secret, place))
 
         lab.recorder.on_record = on_record
-        async with lab.session("works") as session:
-            await session.turn(PROMPT, 1)
+        with anyio.fail_after(DEADLINE):
+            async with lab.session("works") as session:
+                await session.turn(PROMPT, 1)
         assert seen == {(lab.run_id, lab.store_id, "", lab.workspace)}
 
     async def test_a_turn_that_is_cancelled_leaves_no_process_once_it_is_closed(self, lab: Lab) -> None:
