@@ -20,7 +20,7 @@ from sortie.cli.live import LiveView
 from sortie.core.budget import Spent
 from sortie.core.events import Noted, Park, Retry
 from sortie.core.model import Usage
-from sortie.core.schedule import ParkedIssue, Waiting
+from sortie.core.records import ParkedIssue, Waiting
 from sortie.engine.report import LiveReport, RunReport
 
 from .scene import BLOCK, REVIEW, WAIT

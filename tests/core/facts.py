@@ -6,7 +6,8 @@ from typing import Any
 
 from sortie.core import events as ev
 from sortie.core.policy import Policy
-from sortie.core.schedule import Claim, ParkedIssue, Schedule, Waiting
+from sortie.core.records import Claim, ParkedIssue, Waiting
+from sortie.core.schedule import Schedule
 
 NOW = 1774914000.0  # 2026-03-30T23:40:00Z
 DAY = "2026-03-30"

@@ -32,8 +32,9 @@ from sortie.core.observe import Look, held_elsewhere, outdates
 from sortie.core.operator import obey
 from sortie.core.policy import Policy
 from sortie.core.ready_queue import ReadyQueue
+from sortie.core.records import Claim
 from sortie.core.recover import outcome_after_crash, recover
-from sortie.core.schedule import Claim, Schedule
+from sortie.core.schedule import Schedule
 from sortie.store.load import load
 from sortie.store.migrate import migrate
 from sortie.store.tables import apply, write

@@ -8,7 +8,8 @@ from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.policy import Limits
-from sortie.core.schedule import Pause, Schedule
+from sortie.core.records import Pause
+from sortie.core.schedule import Schedule
 
 from .facts import DAY, NOW, parked, policy, running, schedule, verdict, view, waiting
 from .laws import check_decision, shuffled

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from sortie import Orchestrator
 from sortie.core import events as ev
 from sortie.core.model import AgentChoice, Blocker, Issue, Limits
+from sortie.core.records import Claim
 from sortie.core.replay import replay
-from sortie.core.schedule import Claim, Schedule
+from sortie.core.schedule import Schedule
 from sortie.engine.clock import Clock
 from sortie.errors import TrackerError
 from sortie.hosts.local_host import LocalHost, StatePaths

@@ -15,7 +15,8 @@ import pytest
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
-from sortie.core.schedule import Claim, Effect, ParkedIssue, Pause, Schedule, Waiting
+from sortie.core.records import Claim, Effect, ParkedIssue, Pause, Waiting
+from sortie.core.schedule import Schedule
 from sortie.store import Store
 from sortie.store.commands import pending_commands
 from sortie.store.connect import connect_readonly, schema_version

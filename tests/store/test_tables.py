@@ -11,7 +11,8 @@ from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
 from sortie.core.policy import Policy
-from sortie.core.schedule import Claim, Effect, ParkedIssue, Pause, Schedule, Waiting, WorkspaceRecord
+from sortie.core.records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from sortie.core.schedule import Schedule
 from sortie.errors import StoreError
 from sortie.store import Store
 from sortie.store.commands import CommandOutcome, add_commands, command_outcome, pending_commands

@@ -27,7 +27,8 @@ from . import events as ev
 from .budget import day_of
 from .model import Park, ParkKind, Retry, RetryKind, RunStatus, Usage
 from .policy import Policy
-from .schedule import Claim, Schedule
+from .records import Claim
+from .schedule import Schedule
 
 CONTINUATION_DELAY = 1.0
 FIRST_DELAY = 10.0

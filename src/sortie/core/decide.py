@@ -17,7 +17,8 @@ from msgspec import Struct
 from . import events as ev
 from .budget import day_of, session_refused
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
-from .schedule import Claim, Schedule
+from .records import Claim
+from .schedule import Schedule
 
 
 class Tick(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from . import events as ev
-from .schedule import Schedule, Touched, Waiting
+from .records import Waiting
+from .schedule import Schedule, Touched
 
 Order = tuple[float, bool, bool, str, str, str]
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from . import events as ev
 from .conclude import Outcome, signalled, stopped
 from .model import Usage
-from .schedule import Claim, Schedule
+from .records import Claim
+from .schedule import Schedule
 
 
 def outcome_after_crash(claim: Claim, signal: str, reason: str) -> Outcome:

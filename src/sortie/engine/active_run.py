@@ -22,7 +22,7 @@ from ..core.conclude import Outcome, stopped, with_our_stop
 from ..core.liveness import Liveness
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
-from ..core.schedule import Claim
+from ..core.records import Claim
 from ..errors import SortieError, TrackerError
 from ..hosts.host import RunLost
 from ..runs import messages as msg
@@ -31,7 +31,6 @@ from ..runs.spec import Conversation
 from ..runs.tool_log import ToolCall
 from ..sources.source import RunFacts, Source
 from ..store.queries import last_session
-from ..tools import envelope
 from .context import Context
 from .effects import TRACKER_DEADLINE, deliver, planned, show_progress
 from .ending import Ending
@@ -42,7 +41,6 @@ E = TypeVar("E")
 
 # An agent that needs no login and has run for so long is at work, though it says nothing.
 ANNOUNCED_WITHIN = 5.0
-_CANCELLED = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
 
 
 class ActiveRun:
@@ -353,25 +351,10 @@ class ActiveRun:
                     self._context.ledger.post((await deliver(effect, self.source, self.now)).done)
 
     async def _call_tool(self, number: int, asked: msg.ToolAsked) -> None:
-        refused = self._tool_calls.refusal(asked.arguments)
-        if refused and self._tool_calls.refused_once():
+        answer = await self._tool_calls.call(asked.tool, asked.arguments, self._moving, self.now, self._tell)
+        if self._tool_calls.has_just_refused():
             self._note("warning", "the agent calls its tools too often; such calls are refused from here on")
-        answer = refused or await self._call(asked)
-        with suppress(RunLost):  # whoever follows the run hears of that too
-            await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
-
-    async def _call(self, asked: msg.ToolAsked) -> dict[str, Any]:
-        answer, started = _CANCELLED, self.now()
-        try:
-            async with self._moving:
-                answer = await self.source.call_tool(self.claim.issue_id, asked.tool, asked.arguments)
-        finally:
-            # A call that is cancelled may have had its effect.
-            ms = max(self.now() - started, 0.0) * 1000
-            call = ToolCall.made(asked.tool, asked.arguments, answer, ms)
-            in_haste = answer is _CANCELLED
-            self._tell(await self._tool_calls.events(call, self.now(), witnessed=True, in_haste=in_haste))
-        return answer
+        await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
 
     def _tell(self, events: list[ev.ToolCalled | ev.ActedOn]) -> None:
         self._context.ledger.post(*events)

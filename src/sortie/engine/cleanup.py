@@ -13,7 +13,7 @@ import anyio
 from anyio import to_thread
 
 from ..core import events as ev
-from ..core.schedule import WorkspaceRecord
+from ..core.records import WorkspaceRecord
 from ..errors import SortieError, TrackerError
 from ..hosts.host import RemovalRefused
 from ..runs.run_log import logs_directory, prune_logs

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import anyio
 
 from ..core import events as ev
+from ..core.records import Claim
 from ..core.redact import Redactor
-from ..core.schedule import Claim, Schedule
+from ..core.schedule import Schedule
 from ..hosts.host import Host, HostInfo
 from ..sources.source import Source
 from .clock import Clock

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..core.events import EffectDone, EffectPlanned
 from ..core.fingerprint import mark, mark_of
 from ..core.model import Issue
-from ..core.schedule import Claim, Effect
+from ..core.records import Claim, Effect
 from ..errors import TrackerError
 from ..sources.source import Source, Write
 

@@ -14,7 +14,7 @@ from ..core import events as ev
 from ..core.conclude import Outcome, conclude, is_not_begun, outcome_of, verdict, will_park
 from ..core.fingerprint import fingerprint
 from ..core.model import Issue, Usage
-from ..core.schedule import Claim, Effect
+from ..core.records import Claim, Effect
 from ..errors import TrackerError
 from ..sources.source import Source
 from .context import Context

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from ..agents.agent import Finding
 from ..agents.program import run_command
 from ..core.model import Issue
-from ..core.schedule import Claim
+from ..core.records import Claim
 from ..hosts.local_host import LocalHost, StatePaths
 from ..hosts.run_once import Finished, run_once
 from ..process.spawn import prepare

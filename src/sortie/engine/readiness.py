@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from ..core import events as ev
 from ..core.conclude import LONGEST_LIMIT
 from ..core.operator import try_agent_again
-from ..core.schedule import Pause, Schedule
+from ..core.records import Pause
+from ..core.schedule import Schedule
 from ..sources.source import Source
 from .context import Context
 

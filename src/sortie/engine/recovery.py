@@ -15,8 +15,8 @@ import anyio
 
 from ..core import events as ev
 from ..core.model import Issue, IssueRef, Usage
+from ..core.records import Claim, Effect
 from ..core.recover import outcome_after_crash, recover, usage_on_record, was_handed_over
-from ..core.schedule import Claim, Effect
 from ..errors import TrackerError
 from ..hosts.host import OpenRun, Remains, RunLost, RunNotFound
 from ..runs.run_log import last_words, log_path

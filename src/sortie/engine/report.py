@@ -9,7 +9,8 @@ from msgspec import Struct
 from ..core.budget import Spent
 from ..core.events import View
 from ..core.model import Usage
-from ..core.schedule import ParkedIssue, Schedule, Waiting
+from ..core.records import ParkedIssue, Waiting
+from ..core.schedule import Schedule
 from .active_run import ActiveRun
 from .context import Context
 

@@ -6,6 +6,7 @@ Agents name issues as they like, so the one that was meant is looked up: in what
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -26,6 +27,8 @@ ACTS_ON_ONE_ISSUE = 100
 ISSUES_OF_ONE_RUN = 100
 QUESTIONS_OF_ONE_RUN = 20
 LOOKUP_DEADLINE = 5.0
+
+_CANCELLED = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
 
 # Nothing was changed: that is of no interest to the issue that stayed where it was.
 _REFUSED = frozenset(
@@ -63,7 +66,7 @@ class ToolCalls:
         self._redact = redactor.text
         self._found = {actor.id: actor, actor.identifier: actor}
         self.brokered = brokered
-        self._has_refused = False
+        self._refusals = 0
         self._admitted = self._calls = self._questions = 0
         self._acts: Counter[str] = Counter()
 
@@ -84,10 +87,34 @@ class ToolCalls:
         self._admitted += 1
         return None
 
-    def refused_once(self) -> bool:
-        """Whether this is the first refusal: people are told once."""
-        first, self._has_refused = not self._has_refused, True
+    def has_just_refused(self) -> bool:
+        """Whether there was a first refusal since the last time: people are told once."""
+        first, self._refusals = self._refusals == 1, self._refusals + (self._refusals == 1)
         return first
+
+    async def call(
+        self,
+        tool: str,
+        arguments: object,
+        alone: anyio.Lock,
+        now: Callable[[], float],
+        tell: Callable[[list[ToolCalled | ActedOn]], None],
+    ) -> dict[str, Any]:
+        """Make a brokered call; `alone` keeps others from moving the issue meanwhile.
+
+        What it did is told also where it is cancelled: it may have had its effect.
+        """
+        if refused := self.refusal(arguments):
+            self._refusals += self._refusals == 0
+            return refused
+        answer, started = _CANCELLED, now()
+        try:
+            async with alone:
+                answer = await self._source.call_tool(self._actor.id, tool, arguments)
+        finally:
+            call = ToolCall.made(tool, arguments, answer, max(now() - started, 0.0) * 1000)
+            tell(await self.events(call, now(), witnessed=True, in_haste=answer is _CANCELLED))
+        return answer
 
     def _has_room_for(self, issue_id: str) -> bool:
         """Whether one more act on this issue is within the bounds; then it counts."""

@@ -15,7 +15,8 @@ from ..core.events import Level
 from ..core.model import Issue, Usage
 from ..core.observe import Look, held_elsewhere
 from ..core.policy import Policy
-from ..core.schedule import Claim, Schedule, WorkspaceRecord
+from ..core.records import Claim, WorkspaceRecord
+from ..core.schedule import Schedule
 from ..errors import AgentError
 from ..hosts.host import Removal
 from ..plugins import load_agent

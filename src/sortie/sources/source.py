@@ -18,7 +18,8 @@ from ..core.events import EffectVerb, Level
 from ..core.model import Issue, Usage
 from ..core.observe import Look
 from ..core.policy import Policy
-from ..core.schedule import Claim, Schedule, WorkspaceRecord
+from ..core.records import Claim, WorkspaceRecord
+from ..core.schedule import Schedule
 from ..errors import AgentError
 from ..hosts.host import Removal
 from ..runs.spec import Conversation, RunSpec, Signal

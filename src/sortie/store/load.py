@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from ..core import events as ev
 from ..core.budget import Spent
-from ..core.schedule import Claim, Effect, ParkedIssue, Pause, Schedule, Waiting, WorkspaceRecord
+from ..core.records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from ..core.schedule import Schedule
 from .tables import CLAIM_COLUMNS, PARKED_COLUMNS, PAUSE_COLUMNS, RETRY_COLUMNS
 
 Row = TypeVar("Row", bound=Struct)

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ..core import events as ev
-from ..core.schedule import Claim, Effect, Pause, Schedule, Touched, WorkspaceRecord
+from ..core.records import Claim, Effect, Pause, WorkspaceRecord
+from ..core.schedule import Schedule, Touched
 
 
 class Change(NamedTuple):

@@ -11,8 +11,8 @@ from typing import TypeVar
 import anyio
 from msgspec.structs import replace
 
-from ..core.events import AnyEvent
 from ..agents.agent import AgentEvent, Said, SessionOpened, StderrLine, Used
+from ..core.events import AnyEvent
 from ..core.model import Comment, Issue, Usage
 from ..engine.clock import Clock
 from ..errors import TrackerError

@@ -15,7 +15,8 @@ from ..core.conclude import Next, Outcome
 from ..core.model import AgentChoice, Issue, Usage
 from ..core.observe import Look
 from ..core.policy import Policy
-from ..core.schedule import Claim, Schedule, WorkspaceRecord
+from ..core.records import Claim, WorkspaceRecord
+from ..core.schedule import Schedule
 from ..errors import AgentError, TrackerError
 from ..hosts.host import Removal
 from ..runs.spec import (
