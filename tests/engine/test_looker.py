@@ -61,14 +61,14 @@ async def looker(tmp_path, source):
         yield made
 
 
-def run_ends(looker: Looker, *, gone: bool = False) -> None:
+def run_ends(looker: Looker, *, gone: bool = False, moved: str = "Review") -> None:
     post = looker._context.ledger.post
     post(ev.Claimed(at=1.0, issue_id="1", run_id="r1", identifier="D-1", attempt=1))
     post(ev.RunEnded(at=2.0, issue_id="1", run_id="r1", status="succeeded", turns=1))
     if gone:
         post(ev.IssueLeft(at=2.0, issue_id="1", identifier="D-1"))
     else:
-        post(ev.IssueSeen(at=2.0, issue_id="1", view=replace(state(looker), state="Review")))
+        post(ev.IssueSeen(at=2.0, issue_id="1", view=replace(state(looker), state=moved)))
     post(ev.Settled(at=2.0, issue_id="1", run_id="r1", identifier="D-1", why="done"))
 
 
@@ -87,7 +87,7 @@ async def test_an_issue_that_a_run_saw_elsewhere_and_that_is_back_unchanged_is_s
 async def test_what_ended_while_the_source_was_asked_is_compared_at_the_next_look(looker, source):
     source.issues["1"] = replace(ISSUE, title="Mend it all")
     source.changed = frozenset({"1"})
-    source.meanwhile = lambda: run_ends(looker)
+    source.meanwhile = lambda: run_ends(looker, moved="Todo")
     await looker.look()
     assert state(looker).title == "Mend it", "what it said may be older than the end of the run"
     source.meanwhile = lambda: None
