@@ -175,7 +175,7 @@ async def test_a_failed_dependency_is_not_a_finished_one(tmp_path, heard, orches
     assert [(parked.issue_id, parked.park.reason) for parked in summary.parked] == [
         ("mute", "its agent left no word")
     ]
-    assert (heard.all(ev.RunEnded)[0].issue_id, heard.all(ev.RunEnded)[0].error) == ("bad", "no table")
+    assert {ended.issue_id: ended.error for ended in heard.all(ev.RunEnded)}["bad"] == "no table"
 
 
 async def test_a_blocked_item_is_parked_with_its_reason_and_the_next_start_remembers_what_is_done(

@@ -165,8 +165,8 @@ async def test_a_conversation_is_resumed_where_its_files_are(host, tmp_path):
 
 CALL = """
 import json, os, sys
-from sortie.tools import broker
-from sortie.tools.cancellation import Cancellation
+from sortie.tools import broker_client as broker
+from sortie.tools.calls import Cancellation
 entry = json.load(open(os.environ["SORTIE_MCP_CONFIG"]))["mcpServers"]["sortie-tools"]["env"]
 assert "SECRET" not in entry
 arguments = {"operation": "search_issues"}

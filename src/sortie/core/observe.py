@@ -43,7 +43,7 @@ def held_elsewhere(schedule: Schedule, active: Collection[str]) -> set[str]:
 def outdates(event: ev.AnyEvent) -> bool:
     """Whether what we know of its issue may differ from here on from what the source shows, though the source does
     not change: the next look has to compare the two, also where it could tell what changed."""
-    return isinstance(event, ev.Settled | ev.Unparked | ev.RetryDropped | ev.Requested)
+    return isinstance(event, ev.Claimed | ev.Settled | ev.Unparked | ev.RetryDropped | ev.Requested)
 
 
 def observe(schedule: Schedule, look: Look, now: float, touched: Collection[str] = ()) -> list[ev.AnyEvent]:

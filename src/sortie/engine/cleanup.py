@@ -42,14 +42,24 @@ class Cleanup:
         match event:
             case ev.WorkspaceGone():
                 self._said.pop(event.key, None)
-            case ev.IssueLeft():
-                key = self._context.source.workspace_key(event.identifier)
-                if key in self._context.schedule.workspaces:
-                    self._left.add(key)
-                    self.busy = True
-                    self._asked.set()
+            case ev.IssueLeft() | ev.Settled() | ev.Unparked() | ev.RetryDropped():
+                self._look_at(event.issue_id, event.identifier)
+            case ev.IssueSeen(view=view) if event.issue_id in self._context.schedule.inactive:
+                self._look_at(event.issue_id, view.identifier)
             case _:
                 pass
+
+    def _look_at(self, issue_id: str, identifier: str) -> None:
+        """Soon, where it may be over: gone, or in a terminal state, without a run."""
+        schedule = self._context.schedule
+        view = schedule.issues.get(issue_id)
+        if issue_id in schedule.running or (view and not schedule.policy.is_terminal(view.state)):
+            return
+        key = self._context.source.workspace_key(identifier)
+        if key in schedule.workspaces:
+            self._left.add(key)
+            self.busy = True
+            self._asked.set()
 
     async def run_forever(self) -> None:
         while True:

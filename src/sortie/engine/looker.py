@@ -150,15 +150,11 @@ class Looker:
         self._warned = {*warnings}
 
     def _heard(self, event: ev.AnyEvent) -> None:
-        """What the source is saying of an issue whose run ends meanwhile may be older than that end. One that is
-        not active and that nothing is held of any more has to be let go."""
-        if not outdates(event):
-            return
-        self._outdated.add(event.issue_id)
-        if self._touched is not None:
-            self._touched.add(event.issue_id)
-        if event.issue_id in self._context.schedule.inactive:
-            self.ask()
+        """What the source is saying of an issue whose run ends meanwhile may be older than that end."""
+        if outdates(event):
+            self._outdated.add(event.issue_id)
+            if self._touched is not None:
+                self._touched.add(event.issue_id)
 
 
 def _what(trouble: SortieError) -> str:
