@@ -113,7 +113,7 @@ class HostContract:
 
     async def test_a_chatty_agent_fills_no_memory(self, tmp_path: Path) -> None:
         """Nobody reads while it talks: so many lines wait, the others are counted, and no number is missing."""
-        lines = MOST_LINES * 5
+        lines = MOST_LINES * 20
         async with self.made(tmp_path) as host:
             script = f"echo $$ > {tmp_path}/pid; seq {lines}"
             run_id = await self.begin(host, spec_for(tmp_path, script))
@@ -124,7 +124,7 @@ class HostContract:
             heard = await follow(host, run_id, after=spawned.number)
             assert [numbered.number for numbered in heard][-1] == spawned.number + len(heard)
             said = [line for line in of_kind(heard, say.Line) if line.source != "note"]
-            assert MOST_LINES // 2 <= len(said) <= MOST_LINES * 3
+            assert MOST_LINES // 2 <= len(said) <= MOST_LINES * 8  # the last of them were still in a pipe
             missing = [remark for remark in of_kind(heard, say.Remark) if "missing" in remark.message]
             assert len(missing) == 1
             of_turn = 1  # the line that says how its turn ended
