@@ -30,36 +30,46 @@ class LineWriter:
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
-        self._lines: queue.Queue[str | None] = queue.Queue(_QUEUED_LINES)
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.lost = 0
         self._thread = threading.Thread(target=self._write, name="sortie-log", daemon=True)
         self._thread.start()
 
     def msg(self, line: str) -> None:
-        try:
-            if self.lost:
-                self._lines.put_nowait(f"({self.lost} lines were lost because nobody read them)")
-                self.lost = 0
-            self._lines.put_nowait(line)
-        except queue.Full:
+        if self._lines.qsize() >= _QUEUED_LINES:
             self.lost += 1
+            return
+        if self.lost:
+            self._lines.put(f"({self.lost} lines were lost because nobody read them)")
+            self.lost = 0
+        self._lines.put(line)
 
     debug = info = warning = error = msg
 
     def close(self) -> None:
         """Write what waits; give up where the reader does not take it."""
-        try:
-            self._lines.put(None, timeout=_FLUSH_WITHIN)
-        except queue.Full:
-            return
+        self._lines.put(None)
         self._thread.join(_FLUSH_WITHIN)
 
     def _write(self) -> None:
-        while (line := self._lines.get()) is not None:
+        while lines := self._waiting():
             try:
-                print(line, file=self._stream, flush=True)
+                print("\n".join(lines), file=self._stream, flush=True)
             except (OSError, ValueError):
                 return  # nobody is there any more: the queue fills, and lines are lost as announced
+
+    def _waiting(self) -> list[str]:
+        """At least one line, and all others that wait; none at the end."""
+        lines: list[str] = []
+        line = self._lines.get()
+        while line is not None:
+            lines.append(line)
+            if self._lines.empty():
+                return lines
+            line = self._lines.get()
+        if lines:
+            self._lines.put(None)  # the end comes after these
+        return lines
 
 
 class LogLines:
@@ -69,6 +79,8 @@ class LogLines:
         self._names = dict(names)
         self._trouble = ""
         self._writer = LineWriter(stream or sys.stderr)
+        self._least = LEVELS[level]
+        self._as_json = as_json
         self._logger: Any = structlog.wrap_logger(
             self._writer,
             processors=[structlog.processors.JSONRenderer() if as_json else _as_text],
@@ -85,9 +97,12 @@ class LogLines:
         """A listener of the service."""
         learn_name(self._names, event)
         sentence = narrate(event)
+        if LEVELS[sentence.level] < self._least:
+            return
         issue = self._names.get(event.issue_id, event.issue_id)
         about = {"issue": issue, "issue_id": event.issue_id, "run_id": event.run_id}
-        self._write_line(event.at, sentence.level, ev.kind_of(event), sentence.text, {**_scalars(event), **about})
+        facts = {**_scalars(event), **about} if self._as_json else about
+        self._write_line(event.at, sentence.level, ev.kind_of(event), sentence.text, facts)
 
     def log(self, level: str, sentence: str) -> None:
         """Something that is not an event."""

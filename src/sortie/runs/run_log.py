@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
 
 SIZE_LIMIT = 8 * 1024 * 1024
 TAIL_SIZE = 64 * 1024
@@ -70,7 +69,7 @@ class RunLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BinaryIO | None = None
+        self._file: int | None = None
         self._size = 0
         self.problem = ""
 
@@ -84,18 +83,24 @@ class RunLog:
 
     def _append(self, data: bytes) -> None:
         if self._file is None:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = self._path.open("ab", buffering=0)
-            self._size = self._path.stat().st_size
+            self._file = self._open()
+            self._size = os.fstat(self._file).st_size
         if self._size + len(data) > SIZE_LIMIT:
-            self._file.close()
+            self.close()
             self._path.replace(self._path.with_suffix(".log.1"))
-            self._file = self._path.open("ab", buffering=0)
+            self._file = self._open()
             self._size = 0
-        self._file.write(data)
-        self._size += len(data)
+        self._size += os.write(self._file, data)
+
+    def _open(self) -> int:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(self._path, flags, 0o644)
+        except FileNotFoundError:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self._path, flags, 0o644)
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            os.close(self._file)
             self._file = None

@@ -79,7 +79,8 @@ class ToolLog:
     def prepare(self) -> None:
         """Make the folder, which the servers do not; without it calls are not counted, and nothing else fails."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.path.isdir(self.path.parent):  # noqa: PTH112 - once for every run
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             pass  # the log of the run, which stands in the same folder, reports it
 

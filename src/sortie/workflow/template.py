@@ -9,7 +9,7 @@ import functools
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ class PromptTemplate(Struct, frozen=True):
             return self.text
         try:
             template = compiled(self.text)
-            with _bounded():
+            with _bounded() if _can_take_long(self.text) else nullcontext():
                 prompt = "".join(_pieces(template, _data(issue, attempt, turn, max_turns))).strip()
         except PromptError as error:
             raise self._error(error.line, error.reason) from error
@@ -78,6 +78,15 @@ def compiled(text: str) -> Template:
     """Raises `PromptError` with the line of the text."""
     with compiling():
         return environment().from_string(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _can_take_long(text: str) -> bool:
+    """Whether the template repeats anything: to watch over one that does not costs more than to render it."""
+    from jinja2 import nodes
+
+    with compiling():
+        return environment().parse(text).find((nodes.For, nodes.Macro, nodes.CallBlock, nodes.Call)) is not None
 
 
 @contextmanager
