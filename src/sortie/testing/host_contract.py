@@ -35,6 +35,10 @@ class HostContract:
     remote: ClassVar[bool] = False
     on: ClassVar[str] = "local"
 
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
     def host(self, directory: Path) -> AbstractAsyncContextManager[Host]:
         raise NotImplementedError("say how your host is made")
 
@@ -115,7 +119,7 @@ class HostContract:
         """Nobody reads while it talks: so many lines wait, the others are counted, and no number is missing."""
         lines = MOST_LINES * 20
         async with self.made(tmp_path) as host:
-            script = f"echo $$ > {tmp_path}/pid; seq {lines}"
+            script = f"echo $$ > {tmp_path}/pid; seq -f %099.0f {lines}"  # long lines: few of them are in pipes
             run_id = await self.begin(host, spec_for(tmp_path, script))
             spawned = await until(host, run_id, say.ProcessSpawned)
             await host.answer(run_id, spawned.number, say.Recorded())
