@@ -1,4 +1,5 @@
-"""What docs/extending.md shows is what lies in examples, and it works: alone, by its contract, and installed."""
+"""What docs/extending.md shows lies in examples and works: alone, by its contract, and installed. So does
+docs/python.md."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ import sortie.testing
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGE = (ROOT / "docs" / "extending.md").read_text()
+PYTHON_PAGE = (ROOT / "docs" / "python.md").read_text()
 SHOWN = re.findall(r"<!-- (\S+) -->\n```python\n(.*?)\n```", PAGE, re.S)
 HERE = str(Path(sortie.__file__).parents[1])
 
@@ -58,7 +60,9 @@ def copied(tmp_path):
 def run(place: Path, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([HERE, str(place), str(place / "src")])
     environment = {**os.environ, "PYTHONPATH": path, **environ}
-    return subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=55, check=False)
+    return subprocess.run(
+        words, cwd=place, env=environment, capture_output=True, text=True, timeout=55, check=False
+    )
 
 
 @pytest.mark.parametrize(("path", "text"), SHOWN, ids=[path for path, _ in SHOWN])
@@ -125,6 +129,19 @@ def install(package: Path, where: Path) -> None:
     for group, points in about["entry-points"].items():
         lines += [f"[{group}]", *(f"{name} = {target}" for name, target in points.items())]
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PYTHON_PAGE, re.S))
+def test_the_programs_of_the_python_page_run(copied, code):
+    place = copied("python-program")
+    (place / "program.py").write_text(code)
+    done = run(place, sys.executable, "program.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", sortie.__all__)
+def test_every_public_name_is_on_the_python_page(name):
+    assert re.search(rf"`{name}\b", PYTHON_PAGE)
 
 
 def test_every_name_for_tests_is_there_and_on_the_page():

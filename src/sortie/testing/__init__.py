@@ -41,11 +41,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    import sys
     from importlib import import_module
 
     for home, names in _HOMES.items():
         if name in names:
-            if name.endswith("Contract"):
+            if name.endswith("Contract") and home not in sys.modules:
                 import pytest
 
                 pytest.register_assert_rewrite(home)  # so that a failure shows what was compared
