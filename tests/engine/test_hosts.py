@@ -139,6 +139,23 @@ async def test_a_start_without_the_host_of_an_open_run_goes_on_with_those_it_has
         its.close()
 
 
+@pytest.mark.parametrize(("answers", "recorded"), [(0, ev.TurnStarted), (1, ev.ProcessStarted), (2, ev.TurnEnded)])
+async def test_a_question_on_record_that_got_no_answer_is_asked_again(tmp_path, answers, recorded):
+    """Killed between the two: the run waits for an answer, and the next orchestrator must give it."""
+    its = TwoHosts(tmp_path, "ListSource([item('1')], home / 'work', agent)", "1", capacities=(0, 1))
+    try:
+        its.open()
+        first = its.start(answers=answers)
+        await its.diary("start", min(answers, 1))
+        await its.logged(recorded)
+        first.kill()
+        first.communicate()
+        await end_of(its.start())
+        assert (its.claims(), its.told("start"), its.told("end")) == ({"1": ["worker"]}, {"1": 1}, {"1": 1})
+    finally:
+        its.close()
+
+
 @pytest.mark.parametrize("kind", ["local", "worker"])
 async def test_a_host_keeps_nothing_of_a_run_that_is_settled(tmp_path, heard, machine, kind):
     """It would grow with every run, and so would the records of its tools."""

@@ -37,7 +37,7 @@ NAMES = [f"t{number}" for number in range(1, 8)]
 def scene(tmp_path):
     made: list[TwoHosts] = []
 
-    def make(*arguments: str, **options: str) -> TwoHosts:
+    def make(*arguments: str, **options: Any) -> TwoHosts:
         made.append(TwoHosts(tmp_path, *arguments, **options))
         return made[-1]
 
@@ -119,10 +119,8 @@ async def test_the_word_of_an_agent_that_was_done_outlives_the_orchestrator(scen
     os.mkfifo(its.home / "wait")
     its.open()
     first = its.start()
-    with anyio.fail_after(30):
-        await its.diary("end", 1)
-        while not any(isinstance(event, ev.TurnEnded) for event in its.log()):
-            await anyio.sleep(0.02)
+    await its.diary("end", 1)
+    await its.logged(ev.TurnEnded)
     first.kill()
     first.communicate()
     assert not any(isinstance(event, ev.RunEnded) for event in its.log())
@@ -175,7 +173,7 @@ async def test_a_failed_dependency_is_not_a_finished_one(tmp_path, heard, orches
     assert [(parked.issue_id, parked.park.reason) for parked in summary.parked] == [
         ("mute", "its agent left no word")
     ]
-    assert {ended.issue_id: ended.error for ended in heard.all(ev.RunEnded)}["bad"] == "no table"
+    assert [event.error for event in heard.of(ev.RunEnded, "bad")] == ["no table"]
 
 
 async def test_a_blocked_item_is_parked_with_its_reason_and_the_next_start_remembers_what_is_done(

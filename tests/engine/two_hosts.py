@@ -27,6 +27,7 @@ from sortie.testing.remote_host import launch
 ORCHESTRATOR = """\
 import sys
 from pathlib import Path
+import anyio
 from msgspec.structs import replace
 import sortie
 from sortie.core.model import Blocker, Issue
@@ -43,8 +44,21 @@ def item(name, *after):
     return Issue(id=name, identifier=name, title=f"Task {name}", state="todo", blocked_by=blockers)
 
 
+class Mute(RemoteHost):
+    # Answers so many questions, and no more.
+
+    answers = int(sys.argv[5])
+
+    async def answer(self, run_id, number, answer):
+        self.answers -= 1
+        if self.answers < 0:
+            await anyio.sleep_forever()
+        await super().answer(run_id, number, answer)
+
+
 source = eval(sys.argv[2])
-hosts = [LocalHost(state=StatePaths(home / "store.db"), capacity=3), RemoteHost(home / "machine", capacity=3)]
+here, there = map(int, sys.argv[3:5])
+hosts = [LocalHost(state=StatePaths(home / "store.db"), capacity=here), Mute(home / "machine", capacity=there)]
 summary = sortie.serve(sortie.Orchestrator(source, hosts, home / "store.db"), until_idle=True)
 print(*(view.id for view in summary.blocked), sep="\\n")
 """
@@ -59,11 +73,13 @@ END = 'echo "end $SORTIE_ISSUE_ID" >> "$1/diary"\n'
 
 
 class TwoHosts:
-    def __init__(self, home: Path, source: str, *names: str, then: str = "") -> None:
+    def __init__(
+        self, home: Path, source: str, *names: str, then: str = "", capacities: tuple[int, int] = (3, 3)
+    ) -> None:
         """`then` is what an agent does before its end, once its gate is open."""
         self.home = home
         self.store = home / "store.db"
-        self._argv = [sys.executable, "-c", ORCHESTRATOR, str(home), source]
+        self._arguments = [str(home), source, *map(str, capacities)]
         (home / "agent.sh").write_text(AGENT + then + END)
         for name in ("locks", "gates"):
             (home / name).mkdir()
@@ -72,8 +88,10 @@ class TwoHosts:
             fcntl.flock(gate, fcntl.LOCK_EX)
         self.worker = launch(home / "machine")
 
-    def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    def start(self, answers: int = 1000) -> subprocess.Popen[str]:
+        """`answers` is how many questions of runs far away it answers."""
+        argv = [sys.executable, "-c", ORCHESTRATOR, *self._arguments, str(answers)]
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def open(self, *names: str) -> None:
         for name in names or list(self._gates):
@@ -98,6 +116,12 @@ class TwoHosts:
     def log(self) -> list[ev.AnyEvent]:
         with closing(connect_readonly(self.store)) as db:
             return [entry.event for entry in events(db, limit=100_000)]
+
+    async def logged(self, kind: type[ev.AnyEvent]) -> None:
+        """Wait until the store has such an event."""
+        with anyio.fail_after(30):
+            while not (self.store.exists() and any(isinstance(event, kind) for event in self.log())):
+                await anyio.sleep(0.02)
 
     def claims(self) -> dict[str, list[str]]:
         """The host of each run of each item."""

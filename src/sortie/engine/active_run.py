@@ -183,7 +183,8 @@ class ActiveRun:
                     return message
                 if isinstance(message, msg.ToolAsked):
                     tasks.start_soon(self._call_tool, number, message)
-                elif answer := await self._hear(number, message):
+                # A question is dealt with when it has its answer: whoever takes the run over hears it again.
+                elif answer := await self._hear(number - isinstance(message, msg.QUESTIONS), message):
                     await self._host.answer(self.claim.run_id, number, answer)
         return None
 
@@ -354,7 +355,8 @@ class ActiveRun:
         answer = await self._tool_calls.call(asked.tool, asked.arguments, self._moving, self.now, self._tell)
         if self._tool_calls.has_just_refused():
             self._note("warning", "the agent calls its tools too often; such calls are refused from here on")
-        await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
+        with suppress(RunLost):  # whoever follows the run hears of that too
+            await self._host.answer(self.claim.run_id, number, msg.ToolAnswered(answer=answer))
 
     def _tell(self, events: list[ev.ToolCalled | ev.ActedOn]) -> None:
         self._context.ledger.post(*events)

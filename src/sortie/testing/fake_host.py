@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -137,7 +137,13 @@ class FakeHost:
             return RunState(state="unknown")
         return RunState(state="ended" if self._channels[run_id].ended else "running")
 
-    async def sweep(self, store_id: str, runs: Sequence[OpenRun], root: str = "") -> Sequence[Leftover]:  # noqa: ARG002
+    async def sweep(
+        self,
+        store_id: str,  # noqa: ARG002
+        runs: Sequence[OpenRun],
+        root: str = "",  # noqa: ARG002
+        attached: Collection[str] = (),  # noqa: ARG002
+    ) -> Sequence[Leftover]:
         for run in runs:
             await self.cancel(run.run_id)
         return []

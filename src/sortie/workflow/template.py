@@ -86,7 +86,8 @@ def _can_take_long(text: str) -> bool:
     from jinja2 import nodes
 
     with compiling():
-        return environment().parse(text).find((nodes.For, nodes.Macro, nodes.CallBlock, nodes.Call)) is not None
+        tree = environment().parse(text)
+    return any(tree.find(kind) for kind in (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Call))
 
 
 @contextmanager
