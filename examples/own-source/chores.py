@@ -50,8 +50,8 @@ class Chores:
 
     # how it is run
 
-    def workspace_key(self, issue: sortie.Issue) -> str:
-        return sortie.workspace_key(issue.identifier)
+    def workspace_key(self, identifier: str) -> str:
+        return sortie.workspace_key(identifier)
 
     def spec_for(self, issue: sortie.Issue, run: RunFacts) -> sortie.RunSpec:
         return sortie.RunSpec(
@@ -61,7 +61,7 @@ class Chores:
             issue=issue,
             agent=AgentSpec(kind="command", command=self._commands[issue.id]),
             prompt=PromptSpec(text=f"Do {issue.title}.", is_template=False),
-            workspace=WorkspaceSpec(root=self.workspace_root, key=self.workspace_key(issue)),
+            workspace=WorkspaceSpec(root=self.workspace_root, key=self.workspace_key(issue.identifier)),
             limits=RunLimits(max_turns=1),
         )
 

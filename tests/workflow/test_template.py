@@ -49,6 +49,7 @@ def test_every_field_of_an_issue_is_there(tmp_path):
         "branch_name=fix",
         "created_at=2024-01-01",
         "updated_at=2024-01-02",
+        "agent=None",
     ]
 
 
