@@ -12,7 +12,7 @@ from sortie.core.records import Pause
 from sortie.core.schedule import Schedule
 
 from .facts import NOW, policy, schedule, view
-from .test_decide import held, told
+from .test_decide import TICK, held, starts, told
 
 # -- hosts ----------------------------------------------------------------------------------------------------
 

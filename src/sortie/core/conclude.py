@@ -343,7 +343,7 @@ def _after_failure(outcome: Outcome, run: Claim, policy: Policy, now: float) -> 
 def _again(outcome: Outcome, run: Claim, kind: RetryKind, due: float, *, failures: int = 0) -> Retry:
     """What a person asked for is still asked for after a failure or a restart; only a success is the end of it."""
     return Retry(
-        kind="started" if run.by_hand and kind != "continuation" else kind,
+        kind="started" if run.by_hand and kind in ("error", "resume", "limit") else kind,
         attempt=run.attempt + 1,
         due_at=due,
         failures=failures,
