@@ -24,7 +24,7 @@ def test_the_demo_goes_as_scripted_and_can_be_looked_at(tmp_path, capsys):
     assert played["ok"] and len(played["checks"]) == 6
     outcomes = {issue["issue"]: issue["outcome"] for issue in played["issues"]}
     assert outcomes == {f"DEMO-{number}": "parked" if number == 2 else "handed off" for number in range(1, 7)}
-    assert f"It plays in {place}, which stays" in done.stderr.splitlines()[0]
+    assert f"It runs in {place}, which stays" in done.stderr.splitlines()[0]
     assert "DEMO-1 turn 2 started" in done.stderr
     workflow = str(place / "WORKFLOW.md")
     assert ask(capsys, "validate", workflow).code == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection
 from typing import Any
 
 import anyio
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from sortie import Orchestrator
 from sortie.core import events as ev
+from sortie.core.conclude import Outcome
 from sortie.core.model import AgentChoice, Blocker, Issue, Limits
 from sortie.core.records import Claim
 from sortie.core.replay import replay
@@ -20,9 +21,12 @@ from sortie.core.schedule import Schedule
 from sortie.engine.clock import Clock
 from sortie.errors import TrackerError
 from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.runs.messages import AnyAnswer, AnyMessage, Ended, TurnAsked, TurnCompleted
+from sortie.runs.spec import RunSpec
 from sortie.sources.issues import IssueSource
 from sortie.sources.source import RunFacts
 from sortie.store.commands import add_commands
+from sortie.testing.fake_host import FakeHost
 from sortie.testing.fakes import Heard, MemoryTracker
 from sortie.testing.list_source import STATES, ListSource, TaskFolderSource
 from sortie.trackers.tracker import FETCHES_AT_ONCE, Candidates
@@ -352,3 +356,33 @@ async def test_parked_issues_are_fetched_together_and_one_that_fails_spoils_no_o
         look = await source.look(schedule)
     assert tracker.asked == names
     assert [key for key, issue in look.issues.items() if issue.comments is None] == ["t3", "free"]
+
+
+# -- what the source is told ------------------------------------------------------------------------------------
+
+
+async def test_an_item_that_somebody_moved_during_its_turn_is_not_put_in_progress(tmp_path):
+    """Also where the end of that turn is the first sign that its agent works, and the item was looked at first."""
+
+    class Progressing(ListSource):
+        def progress_state(self, issue: Issue) -> str:
+            return "doing"
+
+        async def transition(self, issue_id: str, state: str) -> None:
+            moves.append(state)
+            await super().transition(issue_id, state)
+
+    async def moved_meanwhile(spec: RunSpec) -> AsyncGenerator[AnyMessage, AnyAnswer | None]:
+        yield TurnAsked(turn=1)
+        await source.transition("a", "review")
+        yield TurnCompleted(turn=1)
+        yield Ended(outcome=Outcome(status="succeeded", turns=1))
+
+    moves: list[str] = []
+    policy = replace(STATES, active_states=("todo", "doing", "review"))
+    source = Progressing(
+        [Issue(id="a", identifier="a", title="Task a", state="todo")], tmp_path / "work", policy=policy
+    )
+    with anyio.fail_after(20):
+        await Orchestrator(source, [FakeHost(moved_meanwhile)], tmp_path / "store.db").run(until_idle=True)
+    assert moves == ["review", "done"]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -37,7 +37,6 @@ from .ending import Ending
 from .tool_calls import ToolCalls
 
 log = logging.getLogger(__name__)
-E = TypeVar("E")
 
 # An agent that needs no login and has run for so long is at work, though it says nothing.
 ANNOUNCED_WITHIN = 5.0
@@ -59,6 +58,7 @@ class ActiveRun:
             state=view.state if view else "",
         )
         self._view = view
+        self._first_state = self.issue.state
         self.last_line = ""
         self.since = self.now()
         self.liveness = Liveness(issue_id=claim.issue_id, run_id=claim.run_id, last_heard=self.since)
@@ -139,6 +139,7 @@ class ActiveRun:
         if issue is None:
             error = "the issue is no longer in the tracker"
             return Outcome(status="cancelled", turns=0, stop="gone", error=error)
+        self._first_state = issue.state
         if not self.claim.by_hand and not self.source.policy.is_active(issue.state):
             error = f"the issue is in {issue.state} now, which is not active"
             return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
@@ -341,7 +342,9 @@ class ActiveRun:
         async with self._moving:  # what the agent itself does to its issue comes before or after, not in between
             if self._announced:
                 return
-            self._know(await show_progress(self.issue, self.source, partial(self._note, "warning")))
+            warn = partial(self._note, "warning")
+            if state := await show_progress(self.issue, self._first_state, self.source, warn):
+                self._know(replace(self.issue, state=state))
             self._announced = True
         writes = self.source.writes_at_start(self.issue, self.claim)
         if writes:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..core.events import EffectDone, EffectPlanned
 from ..core.fingerprint import mark, mark_of
@@ -90,22 +89,23 @@ async def _is_there(effect: Effect | EffectPlanned, source: Source) -> bool:
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())
 
 
-async def show_progress(issue: Issue, source: Source, warn: Callable[[str, str], None]) -> Issue:
-    """Move an issue to the in-progress state, unless somebody, perhaps the agent, moved it meanwhile.
+async def show_progress(issue: Issue, begun_in: str, source: Source, warn: Callable[[str, str], None]) -> str:
+    """Move an issue to the in-progress state, unless somebody, perhaps the agent, has moved it from the state that
+    its run began in. The answer is the new state, empty where it was not moved.
 
     A write that has begun is not given up: whether it will be made would be anybody's guess.
     """
     target = source.progress_state(issue)
-    if not target or issue.state.lower() == target.lower():
-        return issue
+    if not target or begun_in.lower() == target.lower():
+        return ""
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             found = await source.fetch(issue.id)
-        if found.state != issue.state:
-            return issue
+        if found.state != begun_in:
+            return ""
         with anyio.CancelScope(shield=True), anyio.fail_after(TRACKER_DEADLINE):
             await source.transition(issue.id, target)
     except (TrackerError, TimeoutError) as error:
         warn(f"the transition to {target} failed", str(error) or _NO_ANSWER)
-        return issue
-    return replace(issue, state=target)
+        return ""
+    return target

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.model import Issue, IssueRef, Usage
@@ -120,7 +121,8 @@ class Recovery:
             if outcome.status == "succeeded" and source.policy.is_active(issue.state):
                 # The agent was at work, and the source may not have been told yet.
                 warn = partial(context.note, "warning", issue_id=claim.issue_id, run_id=claim.run_id)
-                issue = await show_progress(issue, source, warn)
+                state = await show_progress(issue, issue.state, source, warn)
+                issue = replace(issue, state=state or issue.state)
             for effect in effects:
                 await self._carry_out(effect)
             await Ending(context, source, claim, issue).finish(outcome, usage_on_record(log))

@@ -57,11 +57,6 @@ def identify(pid: int) -> ProcessIdentity | None:
     return None if ticks is None else ProcessIdentity(pid, ticks, boot_id())
 
 
-def is_same(identity: ProcessIdentity) -> bool:
-    """Whether the process of this identity, and not a later one with its number, still exists."""
-    return identity.boot_id == boot_id() and start_ticks(identity.pid) == identity.start_ticks
-
-
 def start_ticks(pid: int) -> int | None:
     fields = stat_fields(pid)
     return None if fields is None else int(fields[_START_TICKS])

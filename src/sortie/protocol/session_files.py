@@ -74,7 +74,7 @@ def server_entry(command: list[str], workflow: Path, env: Mapping[str, str]) -> 
 
 
 def write_mcp_config(directory: int, config: Mapping[str, Any]) -> None:
-    write_if_changed(directory, MCP_CONFIG, json.dumps(config).encode() + b"\n")
+    write_if_changed(directory, MCP_CONFIG, json.dumps(config, indent=2).encode() + b"\n")
 
 
 def write_state(directory: int, state: Mapping[str, Any]) -> None:

@@ -68,11 +68,10 @@ class ToolCall(Struct, frozen=True):
 
 
 class ToolLog:
-    """The file of one run. `brokered` as in `ToolCall.recorded`."""
+    """The file of one run."""
 
-    def __init__(self, path: Path, *, brokered: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._brokered = brokered
         self._offset = 0
         self._counted = 0
 
@@ -93,16 +92,12 @@ class ToolLog:
             with open_directory(self.path.parent) as folder, open_regular(folder, self.path.name) as file:
                 while self._counted + len(found) < CALLS_OF_ONE_RUN and (portion := self._portion(file)):
                     lines = portion[: portion.rfind(b"\n") + 1].splitlines()
-                    found += [line for line in lines if ToolCall.recorded(line, brokered=self._brokered)]
+                    found += [line for line in lines if ToolCall.recorded(line)]
         except OSError:
             pass  # no call was made yet, or the file is none of ours
         found = found[: CALLS_OF_ONE_RUN - self._counted]
         self._counted += len(found)
         return found
-
-    def news(self) -> list[ToolCall]:
-        """The calls recorded since the last time."""
-        return [call for line in self.lines() if (call := ToolCall.recorded(line, brokered=self._brokered))]
 
     def _portion(self, file: int) -> bytes:
         """What comes next; nothing at the end, and nothing beyond what is read of one run."""

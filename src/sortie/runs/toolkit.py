@@ -6,26 +6,22 @@ A workspace that cannot be written costs the agent its tools and nothing else.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sys
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from ..core.model import Usage
-from ..errors import ConfigurationError
 from ..process.identity import RUN_MARK, STORE_MARK, WORKSPACE_MARK
 from ..protocol import session_files as files
 from ..tools.broker_server import Broker, Handler
 from ..tools.definitions import BUILTIN, Definition, advertise, definition_of, tracker_api
 from ..tools.team import installed, listed, load_tools
-from ..workflow.config import Config
 from ..workspace.directory import Workspace
 from .spec import RunSpec, ToolsSpec
 
@@ -149,23 +145,3 @@ def module_path() -> dict[str, str]:
     places = [] if home.name in ("site-packages", "dist-packages") else [home]
     places += [Path(place).absolute() for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     return {"PYTHONPATH": os.pathsep.join(map(str, places))} if places else {}
-
-
-def operator_config(config: Config) -> dict[str, Any]:
-    """The operator's own servers, from the file that `mcp_config` in the agent's block names."""
-    name = config.options.get(config.agent.kind, {}).get("mcp_config")
-    if not name:
-        return {}
-    path = config.base / str(name)
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}.", fix="It must be a JSON object.") from error
-    if not isinstance(found, dict) or not isinstance(found.get("mcpServers", {}), dict):
-        raise ConfigurationError(f"{path} must be a JSON object, and so must its mcpServers.")
-    if files.SERVER in found.get("mcpServers", {}):
-        raise ConfigurationError(
-            f'{path} uses the server name "{files.SERVER}", which is reserved.',
-            fix="Give that server another name.",
-        )
-    return found
