@@ -5,7 +5,7 @@ import pytest
 from sortie.agents.command import CommandAgent
 from sortie.agents.mock import MockAgent
 from sortie.errors import ConfigurationError
-from sortie.plugins import agent_kinds, load_agent
+from sortie.plugins import kinds, load_agent
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def plugin(tmp_path, monkeypatch):
 
 
 def test_the_built_in_kinds_are_there():
-    assert {"command", "mock"} <= set(agent_kinds())
+    assert {"command", "mock"} <= set(kinds()["agent"])
     assert load_agent("command") is CommandAgent
     assert load_agent("mock") is MockAgent
 
@@ -39,7 +39,7 @@ def test_an_unknown_kind_is_refused_with_the_known_ones():
 
 def test_a_package_can_add_a_kind(plugin):
     plugin("robot", "Robot", "class Robot: pass")
-    assert "robot" in agent_kinds()
+    assert "robot" in kinds()["agent"]
     assert load_agent("robot").__name__ == "Robot"
 
 

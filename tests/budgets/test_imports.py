@@ -16,7 +16,6 @@ HEAVY = {
     "msgspec",
     "rich",
     "sqlite3",
-    "structlog",
     "yaml",
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sortie.cli.init import AGENTS
-from sortie.sources.adapters import kinds
+from sortie.plugins import kinds
 from sortie.workflow.loader import load
 
 from .scene import ask

@@ -32,7 +32,7 @@ def test_a_stuck_reader_costs_lines_and_no_waiting():
     stream = Stuck()
     writer = LineWriter(stream)
     for number in range(10_100):
-        writer.msg(f"line {number}")
+        writer.write(f"line {number}")
     stream.release.set()
     writer.close()
     written = stream.getvalue().splitlines()
@@ -44,10 +44,10 @@ def test_lost_lines_are_announced_when_there_is_room_again():
     stream = Stuck()
     writer = LineWriter(stream)
     while not writer.lost:
-        writer.msg("line")
+        writer.write("line")
     stream.release.set()
     while writer.lost:
-        writer.msg("later")
+        writer.write("later")
     writer.close()
     assert "lines were lost" in stream.getvalue()
 

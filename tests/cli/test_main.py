@@ -14,7 +14,7 @@ from sortie.cli.main import FAMILIES, HOMES
 
 from .scene import BLOCK, REVIEW, Scene, ask
 
-HEAVY = ("asyncio", "anyio", "rich", "jinja2", "yaml", "msgspec", "structlog", "sqlite3")
+HEAVY = ("asyncio", "anyio", "rich", "jinja2", "yaml", "msgspec", "sqlite3")
 
 
 def test_help_fits_one_screen(capsys):

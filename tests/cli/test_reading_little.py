@@ -95,7 +95,7 @@ def test_following_a_run_asks_for_one_row_at_a_time(ended, capsys):
 
 
 # What running agents and drawing live takes; each is a third or more of the time of such a command.
-NOT_FOR_LOOKING = {"anyio", "asyncio", "importlib.metadata", "rich", "sortie.engine", "sortie.agents", "structlog"}
+NOT_FOR_LOOKING = {"anyio", "asyncio", "importlib.metadata", "rich", "sortie.engine", "sortie.agents"}
 
 LOADED = """
 import sys

@@ -12,12 +12,12 @@ import pytest
 
 from sortie.agents import error_kinds as faults
 from sortie.agents.cli_agent import CliAgent
-from sortie.plugins import agent_kinds, load_agent
+from sortie.plugins import kinds, load_agent
 from sortie.sources.adapters import check_workflow
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "agents.md").read_text()
-LOADED: list[Any] = [load_agent(kind) for kind in agent_kinds()]
+LOADED: list[Any] = [load_agent(kind) for kind in kinds()["agent"]]
 AGENTS = [loaded for loaded in LOADED if issubclass(loaded, CliAgent)]
 
 

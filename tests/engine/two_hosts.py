@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import anyio
 
 from sortie.core import events as ev
 from sortie.core.schedule import Schedule
+from sortie.errors import StoreError
 from sortie.store.connect import connect_readonly
 from sortie.store.load import load
 from sortie.store.queries import events
@@ -120,7 +121,10 @@ class TwoHosts:
     async def logged(self, kind: type[ev.AnyEvent]) -> None:
         """Wait until the store has such an event."""
         with anyio.fail_after(30):
-            while not (self.store.exists() and any(isinstance(event, kind) for event in self.log())):
+            while True:
+                with suppress(StoreError):  # it is being made
+                    if any(isinstance(event, kind) for event in self.log()):
+                        return
                 await anyio.sleep(0.02)
 
     def claims(self) -> dict[str, list[str]]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sortie.errors import ConfigurationError
-from sortie.plugins import load_plugin, plugin_kinds
+from sortie.plugins import Kinds, kinds, load_plugin
 from sortie.plugins import load_tracker as load
-from sortie.plugins import tracker_kinds as kinds
 from sortie.trackers.file import FileTracker
 
 
 def test_the_file_tracker_is_built_in():
-    assert "file" in kinds()
+    assert "file" in kinds()["tracker"]
     assert load("file") is FileTracker
 
 
@@ -37,7 +36,7 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 def test_a_tracker_of_another_package_is_found_by_its_entry_point():
-    assert {"file", "missing", "other", "renamed"} <= set(kinds())
+    assert {"file", "missing", "other", "renamed"} <= set(kinds()["tracker"])
     assert load("other").__name__ == "Other"  # type: ignore[attr-defined]
 
 
@@ -54,5 +53,5 @@ def test_a_package_that_cannot_be_imported_is_named(kind):
 
 
 def test_a_group_without_entry_points_has_the_built_in_kinds():
-    assert plugin_kinds("sortie.nothings", {"b": "x:y", "a": "x:y"}) == ("a", "b")
+    assert [*Kinds("sortie.nothings", {"b": "x:y", "a": "x:y"})] == ["a", "b"]
     assert load_plugin("sortie.nothings", {"p": "pathlib:Path"}, "p").__name__ == "Path"

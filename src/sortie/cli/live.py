@@ -175,8 +175,3 @@ def _one_line(text: Text) -> Text:
 
 def _more(count: int) -> list[RenderableType]:
     return [Text(f"… and {count} more", style="dim")] if count > 0 else []
-
-
-def fits(stream: IO[str]) -> bool:
-    """Whether a live view can be drawn there."""
-    return stream.isatty() and not Console(file=stream).is_dumb_terminal

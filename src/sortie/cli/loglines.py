@@ -6,14 +6,12 @@ written by a thread of their own, and the ones that do not fit into its queue ar
 
 from __future__ import annotations
 
+import json
 import queue
 import sys
 import threading
 import time
-from collections.abc import MutableMapping
 from typing import IO, Any
-
-import structlog
 
 from ..core import events as ev
 from ..core.narrate import narrate
@@ -26,7 +24,7 @@ _FLUSH_WITHIN = 2.0
 
 
 class LineWriter:
-    """A stream for structlog that never blocks and never raises."""
+    """A stream that never blocks and never raises."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -35,7 +33,7 @@ class LineWriter:
         self._thread = threading.Thread(target=self._write, name="sortie-log", daemon=True)
         self._thread.start()
 
-    def msg(self, line: str) -> None:
+    def write(self, line: str) -> None:
         if self._lines.qsize() >= _QUEUED_LINES:
             self.lost += 1
             return
@@ -43,8 +41,6 @@ class LineWriter:
             self._lines.put(f"({self.lost} lines were lost because nobody read them)")
             self.lost = 0
         self._lines.put(line)
-
-    debug = info = warning = error = msg
 
     def close(self) -> None:
         """Write what waits; give up where the reader does not take it."""
@@ -81,11 +77,6 @@ class LogLines:
         self._writer = LineWriter(stream or sys.stderr)
         self._least = LEVELS[level]
         self._as_json = as_json
-        self._logger: Any = structlog.wrap_logger(
-            self._writer,
-            processors=[structlog.processors.JSONRenderer() if as_json else _as_text],
-            wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        )
 
     def open(self) -> None:
         """Lines need no preparation."""
@@ -119,8 +110,13 @@ class LogLines:
         self.log("info", STOPPING)
 
     def _write_line(self, at: float, level: str, kind: str, sentence: str, about: dict[str, Any]) -> None:
-        facts = {key: value for key, value in about.items() if value != ""}
-        getattr(self._logger, level)(kind, time=stamp(at), level=level, message=sentence, **facts)
+        if LEVELS[level] < self._least:
+            return
+        if self._as_json:
+            said = {"time": stamp(at), "level": level, "message": sentence, **about, "event": kind}
+            self._writer.write(json.dumps({key: value for key, value in said.items() if value != ""}))
+        else:
+            self._writer.write(_as_text(stamp(at), level, about.get("issue", ""), sentence))
 
 
 def learn_name(names: dict[str, str], event: ev.AnyEvent) -> None:
@@ -136,8 +132,8 @@ def _scalars(event: ev.AnyEvent) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if isinstance(value, str | int | float)}
 
 
-def _as_text(logger: Any, method: str, facts: MutableMapping[str, Any]) -> str:  # noqa: ARG001
+def _as_text(time: str, level: str, issue: str, sentence: str) -> str:
     """`2026-11-15T22:10:11Z info  PROJ-1 started run …`."""
-    level = "warn" if facts["level"] == "warning" else facts["level"]
-    issue = f"{facts['issue']} " if "issue" in facts else ""
-    return clean(runnable(f"{facts['time']} {level:<5} {issue}{facts['message']}"))
+    level = "warn" if level == "warning" else level
+    about = f"{issue} " if issue else ""
+    return clean(runnable(f"{time} {level:<5} {about}{sentence}"))

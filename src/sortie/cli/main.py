@@ -19,6 +19,8 @@ DONE = 0
 FAILED = 1
 USAGE = 2
 UNFINISHED = 3
+# As many new objects make it worth looking for garbage, at first, and each time that this finds much to keep.
+GARBAGE = (20_000, 20, 50)
 _DECIDED = "sortie.exit_code"
 
 # The order of the help page; commands that do their work in one breath share a line.
@@ -70,7 +72,10 @@ class LazyGroup(click.Group):
         if cmd_name not in HOMES:
             return None
         module = import_module(f"sortie.cli.{HOMES[cmd_name]}")
-        gc.enable()  # a service runs for long
+        # A service runs for long. Most of what it makes is gone when its last user is, so there is little to find.
+        gc.freeze()
+        gc.set_threshold(*GARBAGE)
+        gc.enable()
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from .format import clean, runnable
 from .main import DONE, FAILED, UNFINISHED, decided
-from .store_access import env_file_option, json_option, load_checked, workflow_argument
+from .store_access import env_file_option, json_option, load_checked, require_workflow, workflow_argument
 
 if TYPE_CHECKING:
     from ..core import events as ev
@@ -72,28 +72,29 @@ def _serve(
     workflow: Path, env_file: Path | None, log_format: str | None, log_level: str | None, *, until_idle: bool
 ) -> int:
     from ..engine.orchestrator import Orchestrator
+    from ..sources.issues import IssueSource
     from .run_summary import Tally, print_tally
 
-    loaded = load_checked(workflow, env_file)
-    before = _remembered(loaded.config)
+    require_workflow(workflow)
+    source = IssueSource.open(workflow, os.environ, env_file)
+    before = _remembered(source.config)
     tally = Tally()
     if before:
         tally.remember(before)
 
     def build(output: Output) -> Orchestrator:
-        for warning in loaded.warnings:
+        for warning in source.workflow.warnings:
             output.log("warning", warning)
-        return Orchestrator.for_workflow(
-            workflow,
-            environ=os.environ,
-            env_file=env_file,
+        return Orchestrator.on_this_machine(
+            source,
+            os.environ,
             listeners=[tally.on_event, output.on_event],
             on_trouble=output.on_trouble,
         )
 
     summary = serve_with_output(
         build,
-        loaded.config,
+        source.config,
         _names(before) if before else {},
         log_format=log_format,
         log_level=log_level,
@@ -148,7 +149,6 @@ def serve_with_output(
 
     from ..core.redact import Redactor
     from ..engine.service import serve
-    from .live import LiveView, fits
     from .loglines import LogLines
 
     def look() -> LiveReport | None:
@@ -156,7 +156,9 @@ def serve_with_output(
 
     chosen = log_format or config.logging.format
     output: Output
-    if fits(sys.stderr) and chosen != "json":
+    if chosen != "json" and _is_drawable(sys.stderr):
+        from .live import LiveView  # brings rich
+
         output = LiveView(look, Redactor(config.secrets).text, names)
     else:
         output = LogLines(log_level or config.logging.level, as_json=chosen == "json", names=names)
@@ -169,6 +171,11 @@ def serve_with_output(
     with closing(output), _records_forwarded(output.log):
         output.open()
         return serve(orchestrator, until_idle=until_idle, on_drain=output.on_drain, before_exit=end_output)
+
+
+def _is_drawable(stream: IO[str]) -> bool:
+    """Whether a live view can be drawn there."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def _remembered(config: Config) -> Loaded | None:

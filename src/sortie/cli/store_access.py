@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from ..errors import ConfigurationError, SortieError
+from ..plugins import kinds
 from ..store.connect import connect_readonly
 from ..store.lock import workflow_holder_of
 from ..store.queries import find_issue
@@ -122,11 +123,11 @@ def load_checked(workflow: Path, env_file: Path | None = None) -> Workflow:
     """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
     from ..sources.adapters import load_workflow
 
-    _require(workflow)
+    require_workflow(workflow)
     return load_workflow(workflow, os.environ, env_file)
 
 
-def _require(workflow: Path) -> None:
+def require_workflow(workflow: Path) -> None:
     if not workflow.exists():
         raise ConfigurationError(f"There is no {workflow}.", fix="`sortie init` writes one; or name another file.")
 
@@ -138,13 +139,8 @@ def load_config(workflow: Path) -> Config:
 
 def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke after the service started must not stop them."""
-    _require(workflow)
-    found = examine(workflow, environ=os.environ, trial=False)
-    if found.workflow is None:
-        # Perhaps only for the settings of an agent that is not in use: to find out which there are takes long.
-        from ..sources.adapters import examine_workflow
-
-        found = examine_workflow(workflow, os.environ, trial=False)
+    require_workflow(workflow)
+    found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False)
     config = _as_served(found.config)
     if found.workflow is None:
         if not config.db_path.exists():

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import anyio
 import click
 
 from ..errors import TrackerError
 from ..sources import adapters
 from ..sources.warnings import look_at, warnings_about
 from ..workflow.config import Config
-from ..workflow.loader import Examination, examine
 from ..workflow.problems import Problem
 from .format import clean, runnable
 from .main import DONE, USAGE
 from .printing import print_json
-from .store_access import TRACKER_DEADLINE, env_file_option, json_option, workflow_argument
+from .store_access import env_file_option, json_option, workflow_argument
 
 
 @click.command("validate")
@@ -30,10 +28,10 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
     Where the issues are in a local file, what is wrong with them is shown as warnings. Nothing is contacted and
     nothing is created. Exit code 0 where the workflow can be used, else 2.
     """
-    examination = _examined(workflow, env_file)
+    examination = adapters.examine_workflow(workflow, os.environ, env_file)
     problems = [*examination.problems]
     if examination.workflow is not None:
-        problems += anyio.run(_in_local_files, examination.config)
+        problems += _in_local_files(examination.config)
     errors = [problem for problem in problems if problem.severity == "error"]
     warnings = [problem for problem in problems if problem.severity == "warning"]
     if as_json:
@@ -45,33 +43,18 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
     return USAGE if errors else DONE
 
 
-def _examined(workflow: Path, env_file: Path | None) -> Examination:
-    """Only where something is wrong it matters which kinds of agents are installed: to find out takes long."""
-    found = examine(workflow, environ=os.environ, env_file=env_file, inspect=adapters.problems)
-    if not found.errors:
-        return found
-    from ..sources.adapters import examine_workflow
-
-    return examine_workflow(workflow, os.environ, env_file)
-
-
-async def _in_local_files(config: Config) -> list[Problem]:
+def _in_local_files(config: Config) -> list[Problem]:
     """What a look at the issues shows, where that is a look at a file; other trackers are left alone."""
-    tracker = adapters.build_tracker(config)
+    files = adapters.build_tracker(config).watched_files()
     try:
-        if not (files := tracker.watched_files()):
+        candidates = adapters.peek(config)
+        if candidates is None or not files:
             return []
-        place = str(files[0])
-        with anyio.fail_after(TRACKER_DEADLINE):
-            candidates = await tracker.fetch_candidates()
         warnings = warnings_about(look_at(candidates), config.policy())
         said = [*candidates.problems, *(f"{warning}. {warning.fix}" for warning in warnings)]
-    except TimeoutError:
-        said = [f"no answer within {TRACKER_DEADLINE:g} s"]
     except TrackerError as error:
         said = [str(error)]
-    finally:
-        await tracker.aclose()
+    place = str(files[0])
     return [Problem(file=place, line=0, key="", message=_without(place, text), severity="warning") for text in said]
 
 

@@ -142,9 +142,41 @@ def _running(since: float, attempt: int, turn: int, stop: str, now: float, *, se
 
 def _ask_tracker(config: Config, text: str) -> Situation:
     """About an issue that the store has never seen, or has let go."""
-    import anyio  # with the rest of what a tracker needs: most questions are answered without one
+    from ..sources.adapters import peek
 
-    return anyio.run(_asked, config, text)
+    try:
+        everything = peek(_with_every_state(config))
+        if everything is None:
+            import anyio  # with the rest of what a tracker needs: a file is read without it
+
+            return anyio.run(_asked, config, text)
+        issue = next((one for one in everything.issues if text in (one.id, one.identifier)), None)
+        if issue is None:
+            return _unknown(config, text)
+        is_active = config.policy().is_active(issue.state)
+        return _unseen(text) if is_active else _inactive(text, issue)
+    except TrackerError as error:
+        if error.kind == TrackerError.NOT_FOUND:
+            return _unknown(config, text)
+        return Situation("unknown", f"{text} is not known here, and the tracker could not be asked: {error}")
+
+
+def _unseen(text: str) -> Situation:
+    return Situation("unseen", f"The tracker shows {text}, but no service has looked since; start `sortie run`.")
+
+
+def _inactive(text: str, issue: Issue) -> Situation:
+    return Situation("unseen", f"{text} is in {issue.state}, which is not an active state.")
+
+
+def _unknown(config: Config, text: str) -> Situation:
+    states = ", ".join(config.tracker.active_states) or "any but the terminal ones"
+    sentence = f"{text} is not known to the tracker as an active issue (active states: {states})."
+    return Situation("unknown", sentence)
+
+
+def _with_every_state(config: Config) -> Config:
+    return replace(config, tracker=replace(config.tracker, active_states=(), terminal_states=()))
 
 
 async def _asked(config: Config, text: str) -> Situation:
@@ -158,13 +190,6 @@ async def _asked(config: Config, text: str) -> Situation:
             return await _look(tracker, config, text)
     except TimeoutError:
         return Situation("unknown", f"{text} is not known here, and the tracker did not answer.")
-    except TrackerError as error:
-        if error.kind == TrackerError.NOT_FOUND:
-            states = ", ".join(config.tracker.active_states) or "any but the terminal ones"
-            return Situation(
-                "unknown", f"{text} is not known to the tracker as an active issue (active states: {states})."
-            )
-        return Situation("unknown", f"{text} is not known here, and the tracker could not be asked: {error}")
     finally:
         await tracker.aclose()
 
@@ -172,13 +197,11 @@ async def _asked(config: Config, text: str) -> Situation:
 async def _look(tracker: Tracker, config: Config, text: str) -> Situation:
     candidates = await tracker.fetch_candidates()
     if any(text in (issue.id, issue.identifier) for issue in candidates.issues):
-        return Situation(
-            "unseen", f"The tracker shows {text}, but no service has looked since; start `sortie run`."
-        )
+        return _unseen(text)
     issue = await _find(tracker, config, text)
     if config.policy().is_active(issue.state):
         return Situation("unseen", f"{text} is in {issue.state}, but the tracker does not offer it as work.")
-    return Situation("unseen", f"{text} is in {issue.state}, which is not an active state.")
+    return _inactive(text, issue)
 
 
 async def _find(tracker: Tracker, config: Config, text: str) -> Issue:
@@ -190,8 +213,7 @@ async def _find(tracker: Tracker, config: Config, text: str) -> Issue:
     except TrackerError as error:
         if error.kind != TrackerError.NOT_FOUND:
             raise
-        every_state = replace(config.tracker, active_states=(), terminal_states=())
-        everything = build_tracker(replace(config, tracker=every_state))
+        everything = build_tracker(_with_every_state(config))
         try:
             for issue in (await everything.fetch_candidates()).issues:
                 if issue.identifier == text:

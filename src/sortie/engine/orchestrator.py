@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -38,6 +39,9 @@ from .readiness import Readiness, is_certain
 from .recovery import Recovery
 from .report import LiveReport, Summary, live_report, summarise
 from .watch import SourceRenewal, Watch, keep_hosts_known, look_after_orphans
+
+if TYPE_CHECKING:
+    from ..sources.issues import IssueSource
 
 TRIES_BEFORE_GIVING_UP = 3
 DISK_PATIENCE = 5.0
@@ -82,16 +86,29 @@ class Orchestrator:
         listeners: Sequence[Listener] = (),
         on_trouble: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
-    ) -> Orchestrator:
+    ) -> Self:
         """For the issues of a WORKFLOW.md, or of the one in a directory, with agents on this machine.
 
         `environ` is what settings and agents are taken from, our own environment if left out.
         """
-        from ..hosts.local_host import LocalHost, StatePaths
         from ..sources.issues import IssueSource
 
         place, environ = Path(workflow), os.environ if environ is None else environ
         source = IssueSource.open(place / "WORKFLOW.md" if place.is_dir() else place, environ, env_file)
+        return cls.on_this_machine(source, environ, listeners=listeners, on_trouble=on_trouble, clock=clock)
+
+    @classmethod
+    def on_this_machine(
+        cls,
+        source: IssueSource,
+        environ: Mapping[str, str],
+        *,
+        listeners: Sequence[Listener] = (),
+        on_trouble: Callable[[str], None] = lambda _: None,
+        clock: Clock | None = None,
+    ) -> Self:
+        from ..hosts.local_host import LocalHost, StatePaths
+
         database = source.config.db_path
         host = LocalHost(environ, state=StatePaths(database))
         return cls(source, [host], database, listeners=listeners, on_trouble=on_trouble, clock=clock)

@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from .identity import stat_fields
 
+# A flag of threads of the kernel, of which a large machine has thousands.
+_PF_KTHREAD = 0x00200000
+
 
 class Process(Struct, frozen=True):
     pid: int
@@ -30,11 +33,14 @@ Table = Mapping[int, Process]
 
 
 def snapshot() -> dict[int, Process]:
-    """Every process there is, zombies included. Not atomic: ask again until nothing new turns up."""
+    """Every process there is, zombies included; threads of the kernel are none. Not atomic: ask again until nothing
+    new turns up."""
     table = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are all we need, and this is the fast way
-        if name.isdecimal() and (process := look_up(int(name))) is not None:
-            table[process.pid] = process
+        if not name.isdecimal() or (fields := stat_fields(int(name))) is None:
+            continue
+        if not int(fields[6]) & _PF_KTHREAD:
+            table[int(name)] = _process(int(name), fields)
     return table
 
 
@@ -65,8 +71,10 @@ def inherited_children() -> list[int] | None:
 
 def look_up(pid: int) -> Process | None:
     fields = stat_fields(pid)
-    if fields is None:
-        return None
+    return None if fields is None else _process(pid, fields)
+
+
+def _process(pid: int, fields: list[bytes]) -> Process:
     return Process(
         pid=pid,
         ppid=int(fields[1]),

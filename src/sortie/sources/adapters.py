@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..agents.agent import Agent, AgentSettings
 from ..errors import ConfigurationError
-from ..plugins import agent_kinds, load_agent, load_tracker, tracker_kinds
+from ..plugins import kinds, load_agent, load_tracker
 from ..protocol.session_files import SERVER
-from ..tools.local_tracker import tracker_settings
-from ..trackers.tracker import GuardedTracker, Tracker
+from ..tools.tracker_api import tracker_settings
+from ..trackers.tracker import Candidates, GuardedTracker, Tracker
 from ..workflow.config import Config
 from ..workflow.loader import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
 from ..workflow.variables import secret_values
 
+if TYPE_CHECKING:
+    from ..agents.agent import Agent, AgentSettings
+
 
 def agent_settings(config: Config, kind: str = "") -> AgentSettings:
     """Of the workflow's agent, or of another kind by its own block. `mcp_config` in the block is ours to merge, not
     the agent's to know."""
+    from ..agents.agent import AgentSettings
+
     agent = config.agent
     kind = kind or agent.kind
     options = {key: value for key, value in config.options.get(kind, {}).items() if key != "mcp_config"}
@@ -32,10 +36,6 @@ def agent_settings(config: Config, kind: str = "") -> AgentSettings:
         base=config.base,
         read_timeout=agent.read_timeout,
     )
-
-
-def kinds() -> dict[str, tuple[str, ...]]:
-    return {"tracker": tracker_kinds(), "agent": agent_kinds()}
 
 
 def problems(config: Config) -> list[tuple[str, str]]:
@@ -63,6 +63,13 @@ def secrets(config: Config, environ: Mapping[str, str]) -> set[str]:
 
 def build_tracker(config: Config) -> Tracker:
     return GuardedTracker(load_tracker(config.tracker.kind).from_settings(tracker_settings(config)))
+
+
+def peek(config: Config) -> Candidates | None:
+    """What the tracker shows, where it can be read without asking anybody; raises `TrackerError`."""
+    kind = load_tracker(config.tracker.kind)
+    read = getattr(kind, "peek", None)
+    return read(tracker_settings(config)) if read else None
 
 
 def build_agent(config: Config) -> Agent:

@@ -19,7 +19,7 @@ from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
 from ..errors import AgentError
 from ..hosts.host import Removal
-from ..plugins import load_agent
+from ..plugins import kinds, load_agent
 from ..runs.environment import passed_on
 from ..runs.spec import (
     AgentSpec,
@@ -34,8 +34,7 @@ from ..runs.spec import (
 )
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
-from ..tools.local_tracker import tracker_settings
-from ..tools.tracker_api import Reach, handle
+from ..tools.tracker_api import Reach, handle, tracker_settings
 from ..trackers.tracker import Candidates, Tracker, fetch_each
 from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
@@ -84,7 +83,7 @@ class IssueSource:
             workflow,
             environ=environ,
             env_file=env_file,
-            kinds=adapters.kinds(),
+            kinds=kinds(),
             inspect=adapters.problems,
         )
         return cls(reloader, environ)

@@ -17,14 +17,14 @@ from typing import Any
 import anyio
 
 from ..errors import ConfigurationError, SortieError
-from ..plugins import agent_kinds, load_tracker, tracker_kinds
-from ..trackers.tracker import Tracker, TrackerSettings
+from ..plugins import kinds, load_tracker
+from ..trackers.tracker import Tracker
 from ..workflow.config import Config
 from ..workflow.loader import load
 from . import envelope
 from .calls import Cancellation
 from .stdio import log_line
-from .tracker_api import DEADLINE, Reach, handle
+from .tracker_api import DEADLINE, Reach, handle, tracker_settings
 
 # Longer than the limit of a call: only a tracker that blocks the loop takes so much.
 BLOCKED_SECONDS = DEADLINE + 5.0
@@ -150,13 +150,12 @@ def _identity_of(workflow: str) -> tuple[int, ...]:
 
 
 def _load(workflow: str) -> Config:
-    kinds = {"tracker": tracker_kinds(), "agent": agent_kinds()}
     try:
         path = Path(workflow).absolute()
     except OSError as error:
         fix = "Start it in a directory that exists, or with the absolute path of the workflow."
         raise ConfigurationError(f"The working directory is gone, so {workflow} leads nowhere.", fix=fix) from error
-    return load(path, environ=os.environ, kinds=kinds, inspect=_findings, trial=False).config
+    return load(path, environ=os.environ, kinds=kinds(), inspect=_findings, trial=False).config
 
 
 def _findings(config: Config) -> list[tuple[str, str]]:
@@ -164,21 +163,3 @@ def _findings(config: Config) -> list[tuple[str, str]]:
         return load_tracker(config.tracker.kind).check(tracker_settings(config))
     except ConfigurationError as error:
         return [("tracker.kind", str(error))]
-
-
-def tracker_settings(config: Config) -> TrackerSettings:
-    """What the workflow says about its tracker, in the tracker's own words."""
-    tracker = config.tracker
-    return TrackerSettings(
-        kind=tracker.kind,
-        active_states=tracker.active_states,
-        terminal_states=tracker.terminal_states,
-        handoff_state=tracker.handoff_state,
-        in_progress_state=tracker.in_progress_state,
-        endpoint=tracker.endpoint,
-        api_key=tracker.api_key,
-        project=tracker.project,
-        query_filter=tracker.query_filter,
-        options=config.options.get(tracker.kind, {}),
-        base=config.base,
-    )

@@ -78,9 +78,9 @@ def tool(
 
 def installed() -> dict[str, str]:
     """Every installed tool of a team by name, with the `module:attribute` it is loaded from."""
-    from importlib.metadata import entry_points
+    from ..plugins import installed as offered
 
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+    return offered(GROUP)
 
 
 def listed(targets: Mapping[str, str]) -> str:

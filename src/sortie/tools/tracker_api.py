@@ -13,6 +13,7 @@ import anyio
 from ..core.model import Comment, Issue
 from ..errors import TrackerError
 from ..trackers.tracker import Tracker, TrackerSettings
+from ..workflow.config import Config
 from . import envelope
 from .definitions import OPERATIONS, TRANSITION
 
@@ -190,3 +191,21 @@ def comment_record(comment: Comment) -> dict[str, Any]:
         "body": comment.body,
         "created_at": comment.created_at,
     }
+
+
+def tracker_settings(config: Config) -> TrackerSettings:
+    """What the workflow says about its tracker, in the tracker's own words."""
+    tracker = config.tracker
+    return TrackerSettings(
+        kind=tracker.kind,
+        active_states=tracker.active_states,
+        terminal_states=tracker.terminal_states,
+        handoff_state=tracker.handoff_state,
+        in_progress_state=tracker.in_progress_state,
+        endpoint=tracker.endpoint,
+        api_key=tracker.api_key,
+        project=tracker.project,
+        query_filter=tracker.query_filter,
+        options=config.options.get(tracker.kind, {}),
+        base=config.base,
+    )

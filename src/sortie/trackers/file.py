@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from uuid import uuid4
 
 from ..core.model import Issue
 from ..errors import TrackerError
+from .file_disk import sentence
 from .file_edits import NewComment, Transition
-from .issue_file import IssueFile
+from .issue_file import IssueFile, read_table
 from .tracker import Candidates, TrackerSettings
 
 DEFAULT_PATH = "issues.json"
@@ -37,7 +39,6 @@ class FileTracker:
         self._named = _by_lower((*active_states, *terminal_states, *other_states))
         self._active = frozenset(state.lower() for state in active_states)
         self._terminal = frozenset(state.lower() for state in terminal_states)
-        self._file = IssueFile(path, self._is_active)
         self._answer: Candidates | None = None
         self._answered = 0
 
@@ -61,6 +62,21 @@ class FileTracker:
         if not isinstance(states, list) or not all(isinstance(state, str) and state.strip() for state in states):
             problems.append(("file.states", "`states` must be a list of names, such as `[Backlog, In Review]`."))
         return problems
+
+    @classmethod
+    def peek(cls, settings: TrackerSettings) -> Candidates:
+        """What the file says now, read without an event loop."""
+        tracker = cls.from_settings(settings)
+        try:
+            table, _ = read_table(tracker._path, tracker._is_active)
+        except OSError as error:
+            raise sentence(tracker._path, error) from error
+        return Candidates(table.active, table.problems, dict(table.counts))
+
+    @cached_property
+    def _file(self) -> IssueFile:
+        """Made when it is first used: it needs an event loop."""
+        return IssueFile(self._path, self._is_active)
 
     async def fetch_candidates(self) -> Candidates:
         table = await self._file.table()

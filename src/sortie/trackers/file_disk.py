@@ -8,12 +8,10 @@ failure is a sentence.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
@@ -163,7 +161,9 @@ def exchange(one: Path, other: Path) -> bool:
         return False
     if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return True
-    number = ctypes.get_errno()
+    from ctypes import get_errno  # those who only read do without
+
+    number = get_errno()
     if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
         return False
     raise OSError(number, os.strerror(number), str(other))
@@ -278,7 +278,9 @@ def _put_back(displaced: Path, path: Path, ours: Identity, swap: Swap) -> None:
 
 
 def _write_beside(path: Path, like: os.stat_result, content: bytes) -> tuple[Path, Stamp]:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    from tempfile import mkstemp
+
+    descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
@@ -328,6 +330,8 @@ def _try_lock(descriptor: int) -> bool:
 
 @cache
 def _renameat2() -> Callable[..., int] | None:
+    import ctypes
+
     # Not in every C library; there the plain rename has to do.
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if function is not None:

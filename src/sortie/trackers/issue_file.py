@@ -52,6 +52,28 @@ class _Batch:
         self.made: list[tuple[Change, Before]] = []
 
 
+def read_table(
+    path: Path, is_active: Callable[[str], bool], known: Table | None = None, stamp: Stamp | None = None
+) -> tuple[Table, Stamp]:
+    """What the file says now; `known` is what it said when it bore that `stamp`."""
+    version = read(path, stamp)
+    try:
+        return _parsed(path, is_active, version, known), version.stamp
+    except TrackerError:
+        # An editor may have been in the middle of writing; if so, the file has changed by now.
+        if version.stamp.shows(path.stat()):
+            raise
+        version = read(path)
+        return _parsed(path, is_active, version, known), version.stamp
+
+
+def _parsed(path: Path, is_active: Callable[[str], bool], version: Version, known: Table | None) -> Table:
+    assert version.raw is not None
+    if known is not None and version.raw == known.text():
+        return known
+    return Table(version.raw, str(path), is_active, known)
+
+
 class IssueFile:
     def __init__(self, path: Path, is_active: Callable[[str], bool], lock_deadline: float = LOCK_DEADLINE) -> None:
         self._path = path
@@ -117,29 +139,12 @@ class IssueFile:
         table = self._unchanged()
         if table is None:
             revision, known, stamp = self.revision, self._table, self._stamp
-            found = await in_thread(self._path, lambda: self._read(known, stamp))
+            found = await in_thread(self._path, partial(read_table, self._path, self._is_active, known, stamp))
             if revision != self.revision:
                 return None
             self._take_over(*found)
             table = found[0]
         return table
-
-    def _read(self, known: Table | None, stamp: Stamp | None) -> tuple[Table, Stamp]:
-        version = read(self._path, stamp)
-        try:
-            return self._parsed(version, known), version.stamp
-        except TrackerError:
-            # An editor may have been in the middle of writing; if so, the file has changed by now.
-            if version.stamp.shows(self._path.stat()):
-                raise
-            version = read(self._path)
-            return self._parsed(version, known), version.stamp
-
-    def _parsed(self, version: Version, known: Table | None) -> Table:
-        assert version.raw is not None
-        if known is not None and version.raw == known.text():
-            return known
-        return Table(version.raw, str(self._path), self._is_active, known)
 
     def _take_over(self, table: Table, stamp: Stamp) -> None:
         if table is not self._table:
@@ -211,7 +216,9 @@ class IssueFile:
         # Every version of the file is edited from scratch, so nothing of an earlier try may stay.
         batch.made.clear()
         batch.stamp = before.stamp
-        table = batch.table = batch.known if before.raw is None else self._parsed(before, batch.known)
+        table = batch.table = (
+            batch.known if before.raw is None else _parsed(self._path, self._is_active, before, batch.known)
+        )
         assert table is not None
         draft = Draft(table)
         for one in pending:

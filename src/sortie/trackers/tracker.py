@@ -95,7 +95,11 @@ class Tracker(Protocol):
 
 
 class TrackerKind(Protocol):
-    """What a kind is registered as: usually the class itself, with two class methods."""
+    """What a kind is registered as: usually the class itself, with two class methods.
+
+    One whose issues are in local files may have a third, `peek(settings)`: the `Candidates` read at once, with no
+    event loop around, for commands that are to answer at once.
+    """
 
     def from_settings(self, settings: TrackerSettings) -> Tracker:
         """Build it without touching the outside world."""

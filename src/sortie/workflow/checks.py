@@ -53,7 +53,7 @@ class Checks(Struct, frozen=True):
             yield "error", "tracker.kind", 'is missing; name the tracker, such as "file"'
         for part, kind in chosen.items():
             known = kinds.get(part, ())
-            if kind and known and kind not in known and self._accepted(f"{part}.kind"):
+            if kind and kind not in known and known and self._accepted(f"{part}.kind"):
                 fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
                 yield "error", f"{part}.kind", f'there is no {part} "{kind}" here{fix}'
 

@@ -26,7 +26,7 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
     reading = Reading(path.parent, tree, variables, problems)
     settings = reading.settings()
     tracker, agent = settings.tracker, settings.agent
-    options = reading.options({*chain(*kinds.values()), tracker.kind, agent.kind})
+    options = reading.options(kinds, (tracker.kind, agent.kind))
     for severity, key, message in Checks(settings, reading.rejected, reading.is_given).run(kinds, variables.values):
         problems.add(severity, message, key=key, line=tree.line_of(key))
     budget, sessions = settings.budget, agent.max_sessions
@@ -63,7 +63,7 @@ class Reading:
         known = {name: value for name, value in self._tree.values.items() if name in entries(WorkflowSettings)}
         return self._section(WorkflowSettings(), known, "")
 
-    def options(self, kinds: Collection[str]) -> dict[str, dict[str, Any]]:
+    def options(self, kinds: Kinds, chosen: Collection[str]) -> dict[str, dict[str, Any]]:
         """The blocks of trackers and agents; other keys that are not a setting are refused."""
         found: dict[str, dict[str, Any]] = {}
         sections = entries(WorkflowSettings)
@@ -74,8 +74,8 @@ class Reading:
                 self._refuse("is not supported by this version; remove it", name)
             elif name in NO_EFFECT:
                 self._problems.warning(NO_EFFECT[name], key=name, line=self._tree.line_of(name))
-            elif name not in kinds:
-                self._refuse(_unknown(name, "", [*sections, *kinds]), name)
+            elif name not in chosen and not any(name in known for known in kinds.values()):
+                self._refuse(_unknown(name, "", [*sections, *chain(*kinds.values())]), name)
             else:
                 found[name] = self._map(value, name)
         return found

@@ -25,8 +25,8 @@ from typing import IO, Any, BinaryIO
 from ..protocol.safefiles import open_directory, open_regular
 from ..protocol.session_files import is_session_file
 from ..protocol.tree_walk import Check, Descent
+from .directory import ARCHIVE_TIME
 
-TIME = "%Y%m%dT%H%M%SZ"
 _HOLES_WORTH_KEEPING = 1 << 20
 _CHUNK = 1 << 18
 _BLOCK = 512
@@ -38,7 +38,7 @@ def make_archive(root_fd: int, name: str, archive_dir: Path, comment: str, check
     The file is locked while it is written, so that others can tell the remains of an interrupted one.
     """
     archive_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    stem = f"{name}-{datetime.now(UTC).strftime(TIME)}"
+    stem = f"{name}-{datetime.now(UTC).strftime(ARCHIVE_TIME)}"
     with open_directory(archive_dir.resolve(strict=True)) as archives:
         temporary = f".{stem}.tar.gz.{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=archives)

@@ -32,6 +32,8 @@ from ..protocol.tree_walk import Check, go_on, remove_entry, remove_tree
 NOTES = ".incomplete"
 INBOX = "inbox"
 OUTBOX = "outbox"
+# In the names of archives.
+ARCHIVE_TIME = "%Y%m%dT%H%M%SZ"
 LONGEST_PLAIN_KEY = 100
 _KEPT_BEFORE_DIGEST = 80
 _DIGEST_LENGTH = 10

@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import stat
-import tarfile
 import threading
 import time
 from contextlib import nullcontext, suppress
@@ -23,8 +22,7 @@ from pathlib import Path
 from ..errors import WorkspaceError
 from ..protocol.safefiles import UnsafeFile, open_directory, open_regular
 from ..protocol.tree_walk import Check, go_on, refuse_changes, remove_entry
-from .archive import TIME, make_archive
-from .directory import NOTES, Known, NotOurs, Workspace, open_workspace, workspace_error
+from .directory import ARCHIVE_TIME, NOTES, Known, NotOurs, Workspace, open_workspace, workspace_error
 
 _ARCHIVE = re.compile(r".+-(\d{8}T\d{6}Z)(-\d+)?\.tar\.gz")
 _UNFINISHED_ARCHIVE = re.compile(r"\A\..+-\d{8}T\d{6}Z\.tar\.gz\.[0-9a-f]{16}\.tmp")
@@ -44,6 +42,10 @@ def archive_workspace(
     archive. What was taken away is removed by `remove_archived`. `root` is a path without links. `name`, that of
     the issue, is kept in the archive's comment, because a key does not always show it.
     """
+    from tarfile import TarError  # nothing else of a run needs it
+
+    from .archive import make_archive
+
     workspace = root / key
     if not os.path.lexists(workspace):
         return None
@@ -60,7 +62,7 @@ def archive_workspace(
                 archive.unlink(missing_ok=True)
                 raise
             return archive
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, TarError) as error:
         message = f"The workspace {workspace} stays, because it could not be archived in {archive_dir}"
         raise workspace_error(message, error) from error
 
@@ -105,7 +107,7 @@ def remove_archived(root: Path, check: Check) -> list[WorkspaceError]:
 
 def prune(archive_dir: Path, older_than_days: float, now: float) -> list[Path]:
     """Delete archives made longer ago, and what interrupted ones left; what is not a file of ours stays."""
-    limit = (datetime.fromtimestamp(now, UTC) - timedelta(days=older_than_days)).strftime(TIME)
+    limit = (datetime.fromtimestamp(now, UTC) - timedelta(days=older_than_days)).strftime(ARCHIVE_TIME)
     removed = []
     for path in sorted(archive_dir.iterdir()) if archive_dir.is_dir() else ():
         ours = _ARCHIVE.fullmatch(path.name)
