@@ -6,13 +6,12 @@ from contextlib import asynccontextmanager
 
 from small_host import SmallHost
 
-from sortie import StatePaths
 from sortie.testing import HostContract
 
 
 class TestSmallHost(HostContract):
     @asynccontextmanager
     async def host(self, directory):
-        host = SmallHost(state=StatePaths(directory / "store.db"))
+        host = SmallHost(directory / "store.db")
         yield host
         await host.aclose()

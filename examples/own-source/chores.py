@@ -112,7 +112,7 @@ class Chores:
 def main() -> None:
     here = Path(__file__).parent
     chores = Chores(here, {"tidy": "echo tidy > log", "polish": "echo shiny > log"})
-    host = sortie.LocalHost(state=sortie.StatePaths(here / "chores.db"))
+    host = sortie.LocalHost(here / "chores.db")
     sortie.serve(sortie.Orchestrator(chores, [host], here / "chores.db"), until_idle=True)
     for issue in chores.issues.values():
         print(f"{issue.identifier}: {issue.state}")

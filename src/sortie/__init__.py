@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from .hosts.host import Host
-    from .hosts.local_host import LocalHost, StatePaths
+    from .hosts.local_host import LocalHost
     from .protocol.status_file import Status, delete_status, parse_status, read_status
     from .runs.spec import RunSpec
     from .sources.issues import IssueSource
@@ -53,7 +53,7 @@ _HOMES = {
         "WorkspaceError",
     ),
     "hosts.host": ("Host",),
-    "hosts.local_host": ("LocalHost", "StatePaths"),
+    "hosts.local_host": ("LocalHost",),
     "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
     "runs.spec": ("RunSpec",),
     "sources.issues": ("IssueSource",),
@@ -84,7 +84,6 @@ __all__ = [
     "SessionOrder",
     "SortieError",
     "Source",
-    "StatePaths",
     "Status",
     "StoreError",
     "Summary",

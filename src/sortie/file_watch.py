@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import asyncio
 
 POLL_EVERY = 0.25
+# Where the kernel tells, for what it is not told itself: files of another machine.
+NET_EVERY = 1.0
 
 # Two changes within one tick of the file system's clock can look the same from outside. A file that changed
 # so recently is reported once more, when its time stamps can be trusted.
@@ -111,7 +113,7 @@ class FileWatch:
         self.close()
 
     def _poll(self) -> None:
-        self._timer = self._loop.call_later(POLL_EVERY, self._poll)
+        self._timer = self._loop.call_later(POLL_EVERY if self._kernel is None else NET_EVERY, self._poll)
         if self.changed():
             if self._kernel is not None:
                 self._kernel.watch(self._seen)

@@ -16,7 +16,7 @@ from sortie import Orchestrator
 from sortie.core import events as ev
 from sortie.core.model import Issue
 from sortie.hosts.host import Host, OpenRun, RunNotFound
-from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.hosts.local_host import LocalHost
 from sortie.process.identity import RUN_MARK, STORE_MARK
 from sortie.testing.fakes import Heard
 from sortie.testing.list_source import ListSource
@@ -51,7 +51,7 @@ def heard():
 
 
 def local(home: Path, capacity: int | None = None) -> LocalHost:
-    return LocalHost(state=StatePaths(home / "store.db"), capacity=capacity)
+    return LocalHost(home / "store.db", capacity=capacity)
 
 
 def orchestrator_of(home: Path, heard: Heard, script: str, *names: str) -> Orchestrator:

@@ -20,7 +20,7 @@ from sortie.core.replay import replay
 from sortie.core.schedule import Schedule
 from sortie.engine.clock import Clock
 from sortie.errors import TrackerError
-from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.hosts.local_host import LocalHost
 from sortie.runs.messages import AnyAnswer, AnyMessage, Ended, TurnAsked, TurnCompleted
 from sortie.runs.spec import RunSpec
 from sortie.sources.issues import IssueSource
@@ -151,7 +151,7 @@ def heard():
 @pytest.fixture
 def orchestrator(tmp_path, heard):
     def make(source: ListSource, clock: Clock | None = None) -> Orchestrator:
-        host = LocalHost(state=StatePaths(tmp_path / "store.db"))
+        host = LocalHost(tmp_path / "store.db")
         return Orchestrator(source, [host], tmp_path / "store.db", listeners=[heard], clock=clock)
 
     return make

@@ -32,7 +32,7 @@ import anyio
 from msgspec.structs import replace
 import sortie
 from sortie.core.model import Blocker, Issue
-from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.hosts.local_host import LocalHost
 from sortie.runs.spec import HooksSpec
 from sortie.testing.list_source import ListSource, TaskFolderSource
 from sortie.testing.remote_host import RemoteHost
@@ -59,7 +59,7 @@ class Mute(RemoteHost):
 
 source = eval(sys.argv[2])
 here, there = map(int, sys.argv[3:5])
-hosts = [LocalHost(state=StatePaths(home / "store.db"), capacity=here), Mute(home / "machine", capacity=there)]
+hosts = [LocalHost(home / "store.db", capacity=here), Mute(home / "machine", capacity=there)]
 summary = sortie.serve(sortie.Orchestrator(source, hosts, home / "store.db"), until_idle=True)
 print(*(view.id for view in summary.blocked), sep="\\n")
 """

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sortie.errors import ConfigurationError, WorkspaceError
 from sortie.hosts.host import OpenRun, Removal, RemovalRefused
-from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.hosts.local_host import LocalHost
 from sortie.hosts.run_once import run_once
 from sortie.process.identity import RUN_MARK, STORE_MARK
 from sortie.runs import messages as say
@@ -25,7 +25,7 @@ from sortie.testing.run_driver import STORE, end_of, ends, follow, of_kind, spec
 class TestLocalHost(HostContract):
     @asynccontextmanager
     async def host(self, directory):
-        host = LocalHost(state=StatePaths(directory / "store.db"))
+        host = LocalHost(directory / "store.db")
         try:
             yield host
         finally:
@@ -34,7 +34,7 @@ class TestLocalHost(HostContract):
 
 @pytest.fixture
 async def host(tmp_path):
-    host = LocalHost(state=StatePaths(tmp_path / "store.db"))
+    host = LocalHost(tmp_path / "store.db")
     yield host
     with anyio.fail_after(30):
         await host.aclose()

@@ -13,10 +13,10 @@ import pytest
 from sortie.agents.mock import MockAgent, MockOptions
 from sortie.core.model import TokenRates, Usage
 from sortie.errors import AgentError
-from sortie.hosts.local_host import LocalHost, StatePaths
+from sortie.hosts.local_host import LocalHost
 from sortie.runs import messages as say
 from sortie.runs.channel import Channel
-from sortie.runs.executor import Executor
+from sortie.runs.executor import Executor, RunPaths
 from sortie.runs.spec import (
     AgentSpec,
     Conversation,
@@ -32,7 +32,7 @@ from sortie.testing.run_driver import end_of, follow, of_kind, spec_for, until
 
 @pytest.fixture
 async def host(tmp_path):
-    host = LocalHost(state=StatePaths(tmp_path / "store.db"))
+    host = LocalHost(tmp_path / "store.db")
     yield host
     await host.aclose()
 
@@ -226,7 +226,7 @@ async def busy():
 
 
 def executor(directory, channel, error, alone=None):
-    paths = StatePaths(directory / "store.db").of_run("r")
+    paths = RunPaths(directory / "store.db", "r")
     return Executor(
         spec_for(directory, "", resume=Conversation(session_id="talk")),
         BrokenAgent(error),

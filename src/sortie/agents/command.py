@@ -112,6 +112,7 @@ class CommandSession:
         stderr_lines: deque[str] = deque(maxlen=_TAIL_LINES)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.feed, prompt.encode("utf-8", "replace"))
+            del prompt  # many turns may go on at once, each for hours
             tasks.start_soon(self._report_lines, child.error_lines(), StderrLine, stderr_lines)
             await self._report_lines(child.lines(), Said, said)
         await child.wait()

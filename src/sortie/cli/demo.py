@@ -19,7 +19,7 @@ from ..core import events as ev
 from ..engine.orchestrator import Orchestrator
 from ..engine.report import Summary
 from ..errors import SortieError
-from ..hosts.local_host import LocalHost, StatePaths
+from ..hosts.local_host import LocalHost
 from ..sources.adapters import load_workflow
 from ..sources.issues import IssueSource
 from .format import clean, program
@@ -134,7 +134,7 @@ class DemoOrchestrator(Orchestrator):
         database = source.config.db_path
         super().__init__(
             source,
-            [LocalHost(environ, state=StatePaths(database))],
+            [LocalHost(database, environ)],
             database,
             listeners=[tally.on_event, self._drain_when_settled, output.on_event],
             on_trouble=output.on_trouble,

@@ -107,10 +107,10 @@ class Orchestrator:
         on_trouble: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> Self:
-        from ..hosts.local_host import LocalHost, StatePaths
+        from ..hosts.local_host import LocalHost
 
         database = source.config.db_path
-        host = LocalHost(environ, state=StatePaths(database))
+        host = LocalHost(database, environ)
         return cls(source, [host], database, listeners=listeners, on_trouble=on_trouble, clock=clock)
 
     async def run(self, *, until_idle: bool = False) -> Summary:

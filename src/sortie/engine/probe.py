@@ -20,7 +20,7 @@ from ..agents.agent import Finding
 from ..agents.program import run_command
 from ..core.model import Issue
 from ..core.records import Claim
-from ..hosts.local_host import LocalHost, StatePaths
+from ..hosts.local_host import LocalHost
 from ..hosts.run_once import Finished, run_once
 from ..process.spawn import prepare
 from ..runs.environment import passed_on
@@ -79,7 +79,7 @@ async def _tool_server(workflow: Workflow, environment: Mapping[str, str]) -> Fi
 async def _exchange(source: IssueSource, environ: Mapping[str, str]) -> list[Finding]:
     with tempfile.TemporaryDirectory(prefix="sortie-probe-") as name:
         directory = Path(name)
-        host = LocalHost(environ, state=StatePaths(directory / "probe.db"))
+        host = LocalHost(directory / "probe.db", environ)
         started = time.monotonic()
         finished = None
         with anyio.move_on_after(DEADLINE):

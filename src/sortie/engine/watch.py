@@ -19,7 +19,7 @@ from .looker import Looker
 from .operator_commands import OperatorCommands
 from .readiness import Readiness
 
-CHECK_EVERY = 0.25
+CHECK_EVERY = 0.5
 HOSTS_EVERY = 5.0
 ORPHANS_EVERY = 5.0
 CLOSING_DEADLINE = 5.0

@@ -26,7 +26,7 @@ from ..protocol.status_file import read_signal
 from ..runs.channel import Channel
 from ..runs.executor import GRACE, Executor, RunPaths
 from ..runs.messages import AnyAnswer, Numbered
-from ..runs.run_log import archive_directory, broker_socket_path, logs_directory, tool_log_path
+from ..runs.run_log import archive_directory, logs_directory
 from ..runs.run_workspace import place_of
 from ..runs.spec import AgentSpec, RunSpec
 from ..runs.tool_log import ToolLog
@@ -53,19 +53,6 @@ _AGENTS_KEPT = 32
 _ENDED_KEPT = 10_000
 
 
-class StatePaths(NamedTuple):
-    """What belongs to a store and lies beside it: archives, logs, sockets."""
-
-    database: Path
-
-    def of_run(self, run_id: str) -> RunPaths:
-        return RunPaths(
-            archive=archive_directory(self.database),
-            tool_log=tool_log_path(self.database, run_id),
-            broker_socket=broker_socket_path(self.database, run_id),
-        )
-
-
 class _Run(NamedTuple):
     fence: str
     spec: RunSpec
@@ -77,20 +64,21 @@ class _Run(NamedTuple):
 class LocalHost:
     """Implements `Host`. A run is known until its last message was dealt with.
 
-    `capacity` is how many runs it takes at once, for the sake of other hosts beside it.
+    Logs, archives and sockets lie beside the `store`. `capacity` is how many runs it takes at once, for the sake of
+    other hosts beside it.
     """
 
     def __init__(
-        self, environ: Mapping[str, str] | None = None, *, state: StatePaths, capacity: int | None = None
+        self, store: Path, environ: Mapping[str, str] | None = None, *, capacity: int | None = None
     ) -> None:
+        self._store = store
         self._environ = os.environ if environ is None else environ
-        self._state = state
         self._capacity = capacity
         self._runs: dict[str, _Run] = {}
         self._ended: dict[str, str] = {}
         self._agents: dict[bytes, Agent] = {}
         self._stores: set[str] = set()
-        self._workspaces = LocalWorkspaces(self._environ, archive_directory(state.database))
+        self._workspaces = LocalWorkspaces(self._environ, archive_directory(store))
 
     async def hosts(self) -> Sequence[HostInfo]:
         return [HostInfo(name=NAME, capacity=self._capacity, last_heartbeat=time.time())]
@@ -111,7 +99,7 @@ class LocalHost:
             self._agent(spec.agent),
             channel,
             environ=self._environ,
-            paths=self._state.of_run(run_id),
+            paths=RunPaths(self._store, run_id),
             alone=self._workspaces.used_by_run(place_of(spec)),
         )
         self._stores.add(spec.store_id)
@@ -161,7 +149,7 @@ class LocalHost:
         self._ended[run_id] = self._runs.pop(run_id).fence
         if len(self._ended) > _ENDED_KEPT:
             del self._ended[next(iter(self._ended))]
-        ToolLog(self._state.of_run(run_id).tool_log).remove()
+        ToolLog(RunPaths(self._store, run_id).tool_log).remove()
 
     def _agent(self, spec: AgentSpec) -> Agent:
         """One for all runs with the same settings: some programs must not be started twice for the first time."""
@@ -198,7 +186,7 @@ class LocalHost:
 
     def _remove_tool_logs(self, still_open: set[str]) -> None:
         """Those of runs that are over: what they say was dealt with."""
-        for path in logs_directory(self._state.database).glob("*.tools"):
+        for path in logs_directory(self._store).glob("*.tools"):
             if path.stem not in still_open and path.stem not in self._runs:
                 ToolLog(path).remove()
 
@@ -206,7 +194,7 @@ class LocalHost:
         return await to_thread.run_sync(self._remains, run)
 
     def _remains(self, run: OpenRun) -> Remains:
-        paths = self._state.of_run(run.run_id)
+        paths = RunPaths(self._store, run.run_id)
         remove_socket(paths.broker_socket)
         lines = tuple(ToolLog(paths.tool_log).lines())
         if not run.workspace:

@@ -18,7 +18,17 @@ from pathlib import Path
 from msgspec import Struct
 
 from .identity import ProcessIdentity, Traits, traits_of
-from .process_table import Process, ProcessTree, Table, adopted, descendants, inherited_children, reap, snapshot
+from .process_table import (
+    Process,
+    ProcessTree,
+    Table,
+    adopted,
+    descendants,
+    inherited_children,
+    look_up,
+    reap,
+    snapshot,
+)
 from .sweep import end_all
 
 log = logging.getLogger(__name__)
@@ -112,7 +122,7 @@ class OrphanTracker:
 
     async def check(self) -> OrphanCheck:
         """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
-        living = [p for p in self._living(snapshot()) if self._came_to_us(p)]
+        living = [p for p in self._living(self._children()) if self._came_to_us(p)]
         ownerless = [_described(p) for p in living if self._is_ownerless(p)]
         if ownerless:
             await self._end(self._is_ownerless, self._programs, _GRACE)
@@ -138,6 +148,13 @@ class OrphanTracker:
         """Our children that are no programs; None where orphans do not come to us or no kernel lists them."""
         children = inherited_children() if is_subreaper() else None
         return None if children is None else [pid for pid in children if pid not in self._programs]
+
+    def _children(self) -> Table:
+        """Our children that are no programs, or all processes where nobody lists those."""
+        inherited = self._inherited()
+        if inherited is None:
+            return snapshot()
+        return {pid: process for pid in inherited if (process := look_up(pid)) is not None}
 
     def _living(self, table: Table) -> list[Process]:
         orphans = adopted(table, self._programs)

@@ -24,7 +24,7 @@ class Channel:
         self._waiting: deque[Numbered] = deque()
         self._last = 0
         self._ended = False
-        self._news = asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None
         self._questions: dict[int, asyncio.Future[AnyAnswer]] = {}
         self._lines = self._characters = 0
         self._dropping = False
@@ -72,14 +72,15 @@ class Channel:
                 yield numbered
                 self._forget(numbered.number)
             if not self._ended:
-                self._news.clear()
-                await self._news.wait()
+                self._reader = asyncio.get_running_loop().create_future()
+                await self._reader
         self._on_read()
 
     def _append(self, message: AnyMessage) -> int:
         self._last += 1
         self._waiting.append(Numbered(self._last, message))
-        self._news.set()
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
         return self._last
 
     def _forget(self, number: int) -> None:

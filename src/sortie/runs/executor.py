@@ -40,6 +40,7 @@ from .messages import (
     TurnCompleted,
 )
 from .reporter import RunReporter
+from .run_log import archive_directory, logs_directory
 from .run_workspace import RunWorkspace
 from .spec import RunSpec
 from .tool_log import ToolLog
@@ -53,11 +54,22 @@ CLOSE_DEADLINE = 30.0
 
 
 class RunPaths(NamedTuple):
-    """What a run needs outside of its workspace and out of its agent's reach."""
+    """What a run needs outside of its workspace and out of its agent's reach: it lies beside the store."""
 
-    archive: Path
-    tool_log: Path
-    broker_socket: Path
+    store: Path
+    run_id: str
+
+    @property
+    def archive(self) -> Path:
+        return archive_directory(self.store)
+
+    @property
+    def tool_log(self) -> Path:
+        return logs_directory(self.store) / f"{self.run_id}.tools"
+
+    @property
+    def broker_socket(self) -> Path:
+        return self.store.with_suffix(".sockets") / self.run_id
 
 
 class Executor:
@@ -174,7 +186,7 @@ class Executor:
 
     async def _turn_loop(self, workspace: RunWorkspace, session: AgentSession) -> Outcome:
         for turn in range(1, self._spec.limits.max_turns + 1):
-            prompt = self._prompt(turn)
+            prompt = [self._prompt(turn)]  # let go of when it is handed over: a turn may take hours
             self._meter.tell()
             answer = await self._channel.ask(TurnAsked(turn=turn))
             if isinstance(answer, Stop):
@@ -182,7 +194,7 @@ class Executor:
             workspace.directory.verify()
             self._turn = turn
             self._write_state()
-            await session.turn(prompt, turn)
+            await session.turn(prompt.pop(), turn)
             self._turns = turn
             signal = workspace.read_signal()
             if signal.token:

@@ -24,14 +24,6 @@ def log_path(db_path: Path, run_id: str) -> Path:
     return logs_directory(db_path) / f"{run_id}.log"
 
 
-def tool_log_path(db_path: Path, run_id: str) -> Path:
-    return logs_directory(db_path) / f"{run_id}.tools"
-
-
-def broker_socket_path(db_path: Path, run_id: str) -> Path:
-    return db_path.with_suffix(".sockets") / run_id
-
-
 def prune_logs(directory: Path, older_than_days: float, now: float) -> None:
     """Delete the logs of runs that ended longer ago; what is not named like one stays."""
     try:

@@ -98,10 +98,12 @@ async def advertisement(transitions: str, project: str) -> str:
     """The section of the first prompt about the tools. Made once: to load those of a team may take its time."""
     key = (transitions, project)
     if key not in _advertised:
-        _advertised[key] = await to_thread.run_sync(_advertise, *key)
+        text = await to_thread.run_sync(_advertise, *key)
+        _advertised.setdefault(key, text)  # many runs may begin at once, and shall not have many copies of it
     return _advertised[key]
 
 
+@cache
 def _advertise(transitions: str, project: str) -> str:
     ours = {**BUILTIN, "tracker_api": tracker_api(transitions)}
     return advertise([*ours.values(), *_team_definitions()], project)

@@ -16,7 +16,8 @@ from ..hosts.host import Host
 from ..runs import messages as say
 from ..runs.spec import AgentSpec, PromptSpec, RunLimits, RunSpec, WorkspaceSpec
 
-STORE = "contract"
+# Of this process alone: a sweep ends what bears the mark of its store, wherever else it was started.
+STORE = f"contract-{uuid.uuid4().hex}"
 
 Answers = Mapping[type[say.RunMessage], Callable[[Any], say.AnyAnswer]]
 
