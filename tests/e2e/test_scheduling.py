@@ -203,6 +203,21 @@ def test_an_agent_that_moved_its_own_issue_is_not_contradicted(project):
     assert "In Progress" not in [seen.view.state for seen in project.events(ev.IssueSeen, "1")]
 
 
+def test_an_agent_whose_issue_is_closed_may_end_its_turn_and_begins_no_other(project):
+    """It may have closed the issue itself: it is not cut off in the sentence in which it says so."""
+    gate = project.root / "gate"
+    project.add("1", f"while [ ! -e {gate} ]; do sleep 0.05; done; {says('last words')}")
+    service = project.start()
+    service.until(lambda: project.events(ev.TurnStarted, "1"))
+    project.edit("1", state="Done")
+    service.until(lambda: project.events(ev.Stopping, "1"))
+    gate.touch()
+    (ended,) = service.until(lambda: project.events(ev.RunEnded, "1"))
+    service.stop()
+    assert project.diary() == ["last words"]
+    assert (ended.status, ended.stop, ended.turns) == ("cancelled", "terminal", 1)
+
+
 @pytest.mark.parametrize(("verb", "parked"), [("stop", True), ("retry", False)])
 def test_an_operator_stops_a_run_or_hurries_a_retry(project, verb, parked):
     """Commands reach the running service and are answered."""

@@ -109,12 +109,12 @@ def test_variables_of_the_workflow_need_not_be_known_to_the_server(project):
             "command": {"mcp_config": "servers.json"},
         }
     )
-    move = {"operation": "transition_issue", "issue_id": "1", "target_state": "Review"}
+    move = {"operation": "transition_issue", "issue_id": "1", "target_state": "Done"}
     project.add("1", agent(["call", "tracker_api", move]))
     values = {"MY_KEY": KEY, "HANDOFF": "Review", "WORKING": "In Progress"}
     project.run(**values, ROOT=str(project.workspaces), STORE=str(project.db_path))
     assert answers(project) == [{"success": True, "data": {"transitioned": True}}]
-    assert project.state("1") == "Review"
+    assert project.state("1") == "Done"
 
 
 # -- the channels fail independently ----------------------------------------------------------------------------

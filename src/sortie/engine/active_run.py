@@ -79,15 +79,18 @@ class ActiveRun:
     def now(self) -> float:
         return self._context.clock.now()
 
-    def stop(self) -> None:
-        """End the agent; the cause is on record already, and nobody is asked anything any more."""
-        if self.is_stopped:
-            return
+    def stop(self, grace: float = 0.0) -> None:
+        """End the agent; the cause is on record already, and nobody is asked anything any more. Within the `grace`
+        its turn may end by itself; no other begins."""
         self.is_stopped = True
         for wait in self._waits:
             wait.cancel()
         if self._tasks:
-            self._tasks.start_soon(self._host.cancel, self.claim.run_id)
+            self._tasks.start_soon(self._cancel, grace)
+
+    async def _cancel(self, grace: float = 0.0) -> None:
+        await anyio.sleep(grace)
+        await self._host.cancel(self.claim.run_id)
 
     async def go(self, *, charged: Usage | None = None) -> None:
         """`charged` is on record where the run goes on that an earlier orchestrator started."""
@@ -160,7 +163,7 @@ class ActiveRun:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             if self.is_stopped:
-                tasks.start_soon(self._host.cancel, self.claim.run_id)
+                tasks.start_soon(self._cancel)
             try:
                 ended = await self._hear_all(tasks)
             except RunLost as error:
@@ -262,6 +265,8 @@ class ActiveRun:
         return msg.Recorded()
 
     async def _begin_turn(self, turn: int, number: int) -> msg.AnyAnswer:
+        if self.is_stopped:
+            return msg.Stop()
         self.bill()
         now, context = self.now(), self._context
         schedule, day = context.schedule, context.clock.day(now)
@@ -290,7 +295,7 @@ class ActiveRun:
         self.bill()
         # Not waited for: a turn whose end is not on record when we die is one that was cut short, and is resumed.
         self._post(ev.TurnEnded, turn=message.turn, number=number)
-        if message.signal:
+        if message.signal or self.is_stopped:
             return msg.Stop()
         issue = await self._refresh()
         if issue is None:

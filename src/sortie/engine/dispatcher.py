@@ -11,6 +11,9 @@ from ..core.model import Usage
 from .active_run import ActiveRun
 from .context import Context
 
+# It may be the agent itself that has just closed its issue, and has a sentence left to say.
+LAST_WORDS = 5.0
+
 
 class Dispatcher:
     def __init__(self, context: Context, spawn: Callable[[ActiveRun, Usage | None], object]) -> None:
@@ -42,7 +45,7 @@ class Dispatcher:
         await ledger.flushed()
         for stop in stops:
             if stopping := self.runs.get(stop.issue_id):
-                stopping.stop()
+                stopping.stop(LAST_WORDS if stop.cause in ("terminal", "inactive") else 0.0)
         if starts and ledger.store.is_lost():
             return  # the claims were written to where nobody will find them
         for claimed in starts:
