@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from .config import WorkflowSettings
+from .document import WorkflowText
 from .fields import VARIABLE_NAME, entries, leaves
 from .problems import Problems, Severity, closest, did_you_mean
 from .variables import ENV_FILE, OURS, PREFIX, Variables, override_name
@@ -120,11 +121,11 @@ class Checks(Struct, frozen=True):
             yield "warning", key, f"0 leaves the usual bound of {bound} sessions per issue; {fix}"
 
 
-def check_variables(variables: Variables, workflow: str, problems: Problems) -> None:
+def check_variables(variables: Variables, workflow: WorkflowText, problems: Problems) -> None:
     """Warn of those that look like a setting and are none. What the workflow mentions somebody wants to be so."""
     settings = {override_name(key): (key, kind.env) for key, kind, _ in leaves(WorkflowSettings())}
     expected = {*OURS, *(name for name, (_, overridable) in settings.items() if overridable)}
-    expected |= {*VARIABLE_NAME.findall(workflow)}
+    expected |= {*VARIABLE_NAME.findall(workflow.settings), *VARIABLE_NAME.findall(workflow.prompt)}
     for name in sorted({name for name in variables.values if name.startswith(PREFIX)} - expected):
         close = closest(name, [*settings, ENV_FILE], _ALIKE)
         if not close and name.removeprefix(PREFIX).partition("_")[0].lower() not in entries(WorkflowSettings):

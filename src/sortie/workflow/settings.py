@@ -43,7 +43,6 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
         overrides={
             name: value for name, value in variables.values.items() if name.startswith(PREFIX) and name not in OURS
         },
-        lines=tree.lines,
     )
 
 

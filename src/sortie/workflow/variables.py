@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..errors import ConfigurationError
 from .document import decode, read_file
 from .fields import VARIABLE_NAME
 from .problems import Problems
@@ -59,7 +58,7 @@ def gather(environ: Mapping[str, str], env_file: Path | None, problems: Problems
     content = b""
     env_file = env_file_of(environ, env_file)
     if env_file is not None:
-        content = _env_file_content(env_file, problems)
+        content = read_file(env_file, problems, missing="warning") or b""
         for line, name, value in _assignments(content, str(env_file), problems):
             values[name] = value
             origins[name] = (str(env_file), line)
@@ -68,16 +67,6 @@ def gather(environ: Mapping[str, str], env_file: Path | None, problems: Problems
             values[name] = value
             origins.pop(name, None)
     return Variables({name: value for name, value in values.items() if value}, origins, content)
-
-
-def _env_file_content(env_file: Path, problems: Problems) -> bytes:
-    try:
-        return read_file(env_file)
-    except ConfigurationError as error:
-        missing = isinstance(error.__cause__, FileNotFoundError)
-        note = problems.warning if missing else problems.error
-        note(error.message, file=str(env_file))
-        return b""
 
 
 def _assignments(content: bytes, file: str, problems: Problems) -> Iterable[tuple[int, str, str]]:
