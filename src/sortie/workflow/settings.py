@@ -15,7 +15,7 @@ from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, WorkflowSettings
 from .document import Tree
 from .fields import Content, Kind, Map, Unfit, entries, leaves, shown
 from .problems import Problems, did_you_mean
-from .variables import OURS, PREFIX, Variables, at_home, expand, override_name, secrets_of
+from .variables import OURS, PREFIX, Variables, expand, override_name, secrets_of
 
 Section = TypeVar("Section", bound=Struct)
 
@@ -80,7 +80,7 @@ class Reading:
         return found
 
     def is_given(self, key: str) -> bool:
-        return key in self._tree.lines or bool(self._variables.values.get(override_name(key)))
+        return key in self._tree.lines or override_name(key) in self._variables.values
 
     def _section(self, default: Section, given: Any, path: str) -> Section:
         known, written = entries(type(default)), self._map(given, path)
@@ -99,7 +99,7 @@ class Reading:
         key = _join(path, name)
         if isinstance(entry, Kind):
             value = self._setting(entry, default, written, name, key)
-            return self._place(value or default) if isinstance(default, Path) else value
+            return self._place(str(value or default)) if isinstance(default, Path) else value
         if not isinstance(entry, Map):
             return self._section(default, written.get(name), key)
         inner = self._map(written.get(name), key)
@@ -108,10 +108,10 @@ class Reading:
 
     def _setting(self, kind: Kind, default: Any, written: dict[str, Any], name: str, key: str) -> Any:
         variable = override_name(key)
-        override = self._variables.values.get(variable) if kind.env else None
-        if override is not None:
+        if kind.env and variable in self._variables.values:
             file, line = self._variables.origin(variable)
-            return self._fit(kind, default, kind.from_text(override), key, shown_key=variable, file=file, line=line)
+            value = kind.from_text(self._variables.values[variable])
+            return self._fit(kind, default, value, key, shown_key=variable, file=file, line=line)
         if name not in written:
             return default
         value = written[name]
@@ -142,8 +142,10 @@ class Reading:
             self._refuse(f"uses ${name}, which is not set; set it, or write the value here", key)
         return text
 
-    def _place(self, text: str | Path) -> Path:
-        return self._base / at_home(str(text), self._variables.values)
+    def _place(self, path: str) -> Path:
+        if path != "~" and not path.startswith("~/"):
+            return self._base / path
+        return self._base / (self._variables.values.get("HOME") or Path.home()) / path[2:]
 
     def _map(self, given: Any, key: str) -> dict[str, Any]:
         if not isinstance(given, dict | None):

@@ -131,30 +131,25 @@ def _mistakes_in(template: nodes.Template) -> Iterator[tuple[int, str]]:
     """Line and message of each; the lines are those of the syntax tree."""
     for other in template.find_all(_FROM_OTHER_FILES):
         yield other.lineno, "a prompt is a single file; include, import and extends do not work here"
-    own = _names_of_its_own(template)
+    bound = Counter(name.name for name in template.find_all(nodes.Name) if name.ctx != "load")
+    # What the template sets itself, anywhere; whether it is set in time shows when it is rendered.
+    own = {*bound, *(macro.name for macro in template.find_all(nodes.Macro))}
     for name in template.find_all(nodes.Name):
         if name.name not in {*NAMES, *own, *_GIVEN_BY_JINJA, *environment().globals}:
             hint = did_you_mean(name.name, NAMES) or f"; use {listed(NAMES)}"
             yield name.lineno, f'the prompt has no "{name.name}"{hint}'
-    items = _loop_variables(template)
+    items = _loop_variables(template, bound)
     for node in template.find_all((nodes.Getattr, nodes.Getitem)):
         yield from _field_mistakes(node, own - {*items}, items)
     for use in template.find_all((nodes.Filter, nodes.Test)):
-        known = environment().filters if isinstance(use, nodes.Filter) else environment().tests
+        is_filter = isinstance(use, nodes.Filter)
+        sort, known = ("filter", environment().filters) if is_filter else ("test", environment().tests)
         if use.name not in known:
-            sort = "filter" if isinstance(use, nodes.Filter) else "test"
             yield use.lineno, f'there is no {sort} "{use.name}"{did_you_mean(use.name, known)}'
 
 
-def _names_of_its_own(template: nodes.Template) -> set[str]:
-    """What the template sets itself, anywhere; whether it is set in time shows when it is rendered."""
-    macros = {macro.name for macro in template.find_all(nodes.Macro)}
-    return macros | {name.name for name in template.find_all(nodes.Name) if name.ctx != "load"}
-
-
-def _loop_variables(template: nodes.Template) -> dict[str, str]:
+def _loop_variables(template: nodes.Template, bound: Counter[str]) -> dict[str, str]:
     """What `comment` stands for in a loop over `issue.comments`; left out where the name is bound elsewhere too."""
-    bound = Counter(name.name for name in template.find_all(nodes.Name) if name.ctx != "load")
     return {
         loop.target.name: f"{path}[]"
         for loop in template.find_all(nodes.For)

@@ -105,13 +105,6 @@ def expand(text: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:
     return _REFERENCE.sub(value, text), missing
 
 
-def at_home(text: str, variables: Mapping[str, str]) -> Path:
-    """A path with a leading `~` or `~/` replaced by the home directory."""
-    if text == "~" or text.startswith("~/"):
-        return Path(variables.get("HOME") or Path.home()) / text[2:]
-    return Path(text)
-
-
 def secret_values(variables: Mapping[str, str], names: Iterable[str]) -> set[str]:
     """The values of those variables that are named like a secret."""
     return {variables[name] for name in names if name in variables and _SECRET_NAME.search(name)}
@@ -122,9 +115,7 @@ def secrets_of(
 ) -> tuple[str, ...]:
     """Every value that must not be shown: the tracker's key, and what is named like a secret."""
     names = {name for name in variables if name.startswith(PREFIX)} | set(passed)
-    found = secret_values(variables, names)
-    found.update(_secret_options(options))
-    return tuple(sorted({secret for secret in (*found, api_key) if secret}))
+    return tuple(sorted({*secret_values(variables, names), *_secret_options(options), api_key} - {""}))
 
 
 def _secret_options(value: Any, name: str = "") -> Iterable[str]:
