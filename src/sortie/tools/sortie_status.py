@@ -25,23 +25,18 @@ class _Unfit(Exception):
     """What is in the file is not a state."""
 
 
-def session_status(workspace: Path, now: datetime | None = None) -> dict[str, Any]:
+def session_status(workspace: str | Path, now: datetime | None = None) -> dict[str, Any]:
     """The answer of the tool."""
     try:
-        with open_directory(workspace, _DIRECTORY) as directory:
+        with open_directory(Path(workspace), _DIRECTORY) as directory:
             raw = read_bounded(directory, _FILE, LIMIT + 1)
         return _answer(_state(raw), now or datetime.now(UTC))
-    except UnsafeFile as error:
-        return {"error": f"state file unavailable: {_PATH}: {_sentence(error)}"}
     except OSError as error:
-        return {"error": f"state file unavailable: open {_PATH}: {_sentence(error)}"}
+        text = error.strerror or os.strerror(error.errno or 0)
+        place = _PATH if isinstance(error, UnsafeFile) else f"open {_PATH}"
+        return {"error": f"state file unavailable: {place}: {text[:1].lower()}{text[1:]}"}
     except _Unfit as error:
         return {"error": f"state file unavailable: {_PATH}: {error}"}
-
-
-def _sentence(error: OSError) -> str:
-    text = error.strerror or os.strerror(error.errno or 0)
-    return text[:1].lower() + text[1:]
 
 
 def _state(raw: bytes) -> dict[str, Any]:
