@@ -28,8 +28,7 @@ def call(
     path: str, token: str, tool: str, arguments: object, cancellation: Cancellation, deadline: float = DEADLINE
 ) -> dict[str, Any]:
     """The orchestrator's answer, or an envelope that says why there is none."""
-    order = {"token": token, "tool": tool, "arguments": arguments}
-    line = json.dumps(order, separators=(",", ":")).encode("ascii") + b"\n"
+    line = encoded({"token": token, "tool": tool, "arguments": arguments})
     if len(line) > REQUEST_LIMIT:
         return envelope.failure(envelope.INVALID_INPUT, "The arguments are larger than 1 MiB.")
     try:
@@ -41,6 +40,11 @@ def call(
     except ValueError:
         return _unreachable("it broke off its answer")
     return answer if isinstance(answer, dict) else _unreachable("its answer is not an object")
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    """A line of the broker, there and back."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 @contextmanager

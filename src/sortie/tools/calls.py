@@ -33,15 +33,11 @@ class Cancellation:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stop: Callable[[], object] | None = None
-        self._requested = False
-
-    @property
-    def requested(self) -> bool:
-        return self._requested
+        self.requested = False
 
     def request(self) -> None:
         with self._lock:
-            self._requested = True
+            self.requested = True
             if self._stop is not None:
                 self._stop()
 
@@ -50,7 +46,7 @@ class Cancellation:
         """While the body runs, a request calls `stop`, which must not block; never afterwards."""
         with self._lock:
             self._stop = stop
-            if self._requested:
+            if self.requested:
                 stop()
         try:
             yield
