@@ -73,8 +73,12 @@ def discovery() -> Message:
 
 
 def tool_list(definitions: Iterable[Definition], version: str) -> Message:
-    listed = {"tools": [_listed(definition, version) for definition in definitions]}
-    return {**listed, **_CACHE} if version in MODERN else listed
+    tools: list[Message] = []
+    for one in definitions:
+        tools.append({"name": one.name, "description": one.description, "inputSchema": one.input_schema})
+        if one.tier == 1 and version >= "2025-03-26":
+            tools[-1]["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
+    return {"tools": tools, **(_CACHE if version in MODERN else {})}
 
 
 def tool_result(answer: Any, version: str) -> Message:
@@ -95,14 +99,3 @@ def tool_result(answer: Any, version: str) -> Message:
     if is_error(answer):
         result["isError"] = True
     return result
-
-
-def _listed(definition: Definition, version: str) -> Message:
-    tool: Message = {
-        "name": definition.name,
-        "description": definition.description,
-        "inputSchema": definition.input_schema,
-    }
-    if definition.tier == 1 and version >= "2025-03-26":
-        tool["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
-    return tool

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.safefiles import UnsafeFile, open_directory, read_bounded
+from ..protocol.session_files import DIRECTORY, STATE
 
 LIMIT = 4096
 
-_DIRECTORY = ".sortie"
-_FILE = "state.json"
-_PATH = f"{_DIRECTORY}/{_FILE}"
+_PATH = f"{DIRECTORY}/{STATE}"
 _TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens")
 
 
@@ -28,8 +27,8 @@ class _Unfit(Exception):
 def session_status(workspace: str | Path, now: datetime | None = None) -> dict[str, Any]:
     """The answer of the tool."""
     try:
-        with open_directory(Path(workspace), _DIRECTORY) as directory:
-            raw = read_bounded(directory, _FILE, LIMIT + 1)
+        with open_directory(Path(workspace), DIRECTORY) as directory:
+            raw = read_bounded(directory, STATE, LIMIT + 1)
         return _answer(_state(raw), now or datetime.now(UTC))
     except OSError as error:
         text = error.strerror or os.strerror(error.errno or 0)

@@ -46,10 +46,8 @@ class Variables(Struct, frozen=True):
 
 def env_file_of(environ: Mapping[str, str], env_file: Path | None) -> Path | None:
     """The `.env` file to use: only one that was asked for, never one that happens to be there."""
-    if env_file is not None:
-        return env_file
-    named = environ.get(ENV_FILE, "")
-    return Path(named) if named else None
+    named = environ.get(ENV_FILE)
+    return env_file or (Path(named) if named else None)
 
 
 def gather(environ: Mapping[str, str], env_file: Path | None, problems: Problems) -> Variables:
@@ -79,12 +77,8 @@ def _assignments(content: bytes, file: str, problems: Problems) -> Iterable[tupl
             # The line itself is not shown: it may hold half a password.
             problems.error("this line must have the form NAME=value", file=file, line=number)
         elif name.startswith(PREFIX):
-            yield number, name, _unquoted(value)
-
-
-def _unquoted(value: str) -> str:
-    quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if quoted else value
+            is_quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'"
+            yield number, name, value[1:-1] if is_quoted else value
 
 
 def override_name(key: str) -> str:
