@@ -65,7 +65,11 @@ def _exchange(path: str, line: bytes, cancellation: Cancellation, deadline: floa
             connection.connect(name)
         with cancellation.stopping(lambda: _hang_up(connection)):
             connection.sendall(line)
-            return _receive(connection)
+            with connection.makefile("rb", _CHUNK) as answers:
+                answer: bytes = answers.readline(ANSWER_LIMIT + 1)
+    if not answer.endswith(b"\n"):
+        raise ValueError("too long, or no end of line")
+    return answer
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -74,17 +78,6 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         return  # the other end was quicker
-
-
-def _receive(connection: socket.socket) -> bytes:
-    answer = bytearray()
-    while chunk := connection.recv(_CHUNK):
-        answer += chunk
-        if answer.endswith(b"\n"):
-            return bytes(answer)
-        if len(answer) > ANSWER_LIMIT:
-            raise ValueError("too long")
-    raise ValueError("no end of line")
 
 
 def _unreachable(why: str) -> dict[str, Any]:

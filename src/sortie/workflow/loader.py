@@ -101,12 +101,12 @@ def examine(
         if tree and config:
             _add_findings(inspect(config), tree, problems)
     found = tuple(problems.in_order())
-    if config is None or document is None or any(problem.severity == "error" for problem in found):
-        # What an empty file would mean stands in, with what is wrong with that left unsaid.
-        config = config or read_config(path, Tree(), variables, kinds, Problems(str(path)))
-        return Examination(None, found, digest, config)
-    template = PromptTemplate(document.prompt, str(path), document.prompt_line)
-    workflow = Workflow(config, template, tuple(str(problem) for problem in found), digest)
+    workflow = None
+    if config and document and not any(problem.severity == "error" for problem in found):
+        template = PromptTemplate(document.prompt, str(path), document.prompt_line)
+        workflow = Workflow(config, template, tuple(str(problem) for problem in found), digest)
+    # What an empty file would mean stands in, with what is wrong with that left unsaid.
+    config = config or read_config(path, Tree(), variables, kinds, Problems(str(path)))
     return Examination(workflow, found, digest, config)
 
 

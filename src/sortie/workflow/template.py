@@ -48,7 +48,7 @@ class PromptTemplate(Struct, frozen=True):
         try:
             template, can_take_long = compiled(self.text)
             with _bounded() if can_take_long else nullcontext():
-                prompt = "".join(_pieces(template, _data(issue, attempt, turn, max_turns))).strip()
+                prompt = "".join(_pieces(template, prompt_data(issue, attempt, turn, max_turns))).strip()
         except PromptError as error:
             raise self._error(error.line, error.reason) from error
         except Exception as error:  # whatever an expression of the template may raise
@@ -137,7 +137,8 @@ def _bounded() -> Iterator[None]:
         sys.settrace(before)
 
 
-def _data(issue: Issue, attempt: int, turn: int, max_turns: int) -> Mapping[str, Any]:
+def prompt_data(issue: Issue, attempt: int, turn: int, max_turns: int) -> dict[str, Any]:
+    """Everything that a prompt can speak about."""
     fields = msgspec.to_builtins(issue)
     for name in ("labels", "comments", "blocked_by"):
         if fields[name] is not None:
