@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from .checks import Checks, Kinds
+from .checks import Kinds, contradictions
 from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, WorkflowSettings
 from .document import Tree
 from .fields import Content, Kind, Map, Unfit, entries, leaves, shown
@@ -27,7 +27,9 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
     settings = reading.settings()
     tracker, agent = settings.tracker, settings.agent
     options = reading.options({*chain(*kinds.values()), tracker.kind, agent.kind})
-    for severity, key, message in Checks(settings, reading.rejected, reading.is_given).run(kinds, variables.values):
+    for severity, key, message in contradictions(
+        settings, kinds, variables.values, is_accepted=reading.is_accepted, is_given=reading.is_given
+    ):
         problems.add(severity, message, key=key, line=tree.line_of(key))
     budget, sessions = settings.budget, agent.max_sessions
     if sessions and not reading.is_given("budget.per_issue.sessions"):
@@ -47,12 +49,12 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
 
 
 class Reading:
-    """`rejected` holds the keys whose value was refused: their defaults stand in, so that one mistake is
+    """`_rejected` holds the keys whose value was refused: their defaults stand in, so that one mistake is
     not reported as several.
     """
 
     def __init__(self, base: Path, tree: Tree, variables: Variables, problems: Problems) -> None:
-        self.rejected = set(tree.unusable)
+        self._rejected = set(tree.unusable)
         self._base = base
         self._tree = tree
         self._variables = variables
@@ -81,6 +83,9 @@ class Reading:
 
     def is_given(self, key: str) -> bool:
         return key in self._tree.lines or override_name(key) in self._variables.values
+
+    def is_accepted(self, *keys: str) -> bool:
+        return self._rejected.isdisjoint(keys)
 
     def _section(self, default: Section, given: Any, path: str) -> Section:
         known, written = entries(type(default)), self._map(given, path)
@@ -117,7 +122,7 @@ class Reading:
         value = written[name]
         if isinstance(value, str) and kind.expand != "nowhere":
             value = self._expanded(kind, key, value)
-        if key in self.rejected:
+        if key in self._rejected:
             return default
         return self._fit(kind, default, value, key, shown_key=key, file="", line=self._tree.line_of(key))
 
@@ -125,7 +130,7 @@ class Reading:
         try:
             return kind.read(value)
         except Unfit as unfit:
-            self.rejected.add(key)
+            self._rejected.add(key)
             actual = f", not {shown(value, secret=kind.secret)}" if unfit.item is None else ""
             if unfit.item is not None and line:
                 line = self._tree.line_of(f"{key}.{unfit.item}")
@@ -153,7 +158,7 @@ class Reading:
         return given if isinstance(given, dict) else {}
 
     def _refuse(self, message: str, key: str) -> None:
-        self.rejected.add(key)
+        self._rejected.add(key)
         self._problems.error(message, key=key, line=self._tree.line_of(key))
 
 
