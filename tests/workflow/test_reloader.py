@@ -5,7 +5,7 @@ import os
 import pytest
 
 from sortie.errors import ConfigurationError
-from sortie.workflow.reloader import Broken, Changed, Reloader, Unchanged
+from sortie.workflow.reloader import Broken, Changed, Reloader
 
 from .sample import ISSUE, KINDS, PROMPT, SETTINGS, write
 
@@ -25,7 +25,7 @@ def test_nothing_happens_while_the_content_stays_the_same(tmp_path):
     reload = reloader(tmp_path)
     first = reload.current
     write(tmp_path)
-    assert reload.refresh() == Unchanged()
+    assert reload.refresh() is None
     assert reload.current is first
 
 
@@ -38,7 +38,7 @@ def test_a_changed_workflow_takes_effect(tmp_path):
     assert result.needs_restart == ()
     assert reload.current.config.agent.max_turns == 3
     assert reload.current.template.render(ISSUE, attempt=0, turn=1, max_turns=3) == "New prompt"
-    assert reload.refresh() == Unchanged()
+    assert reload.refresh() is None
 
 
 def test_a_broken_workflow_is_reported_once_and_the_last_good_one_stays(tmp_path):
@@ -50,7 +50,7 @@ def test_a_broken_workflow_is_reported_once_and_the_last_good_one_stays(tmp_path
     assert "agent.max_turns" in result.problems[0]
     assert reload.current is good
     os.utime(path, LONG_AGO)
-    assert reload.refresh() == Unchanged()
+    assert reload.refresh() is None
     write(tmp_path, SETTINGS + "  max_turns: -1\n")
     assert isinstance(reload.refresh(), Broken)
 
@@ -68,7 +68,7 @@ def test_a_workflow_that_disappears_is_reported_once(tmp_path):
     path = tmp_path / "WORKFLOW.md"
     path.unlink()
     assert reload.refresh() == Broken((f"{path}: there is no such file",))
-    assert reload.refresh() == Unchanged()
+    assert reload.refresh() is None
     path.touch()
     assert isinstance(reload.refresh(), Broken)
 

@@ -246,11 +246,11 @@ def test_legacy_max_sessions_of_zero_keeps_the_bound_and_says_so(tmp_path):
     assert "bound of 10 sessions per issue" in warnings_of(tmp_path, settings)[0]
 
 
-def test_lines_of_keys_can_be_asked_for_later(tmp_path):
-    config = load_text(tmp_path, SETTINGS + "file:\n  path: a\n").config
-    assert config.line_of("file.path") == 9
-    assert config.line_of("file.unknown.deeper") == 8
-    assert config.line_of("mock.turns") == 1
+def test_what_adapters_find_has_the_line_of_its_key_or_of_the_section_around_it(tmp_path):
+    lines = {"file.path": 9, "file.unknown.deeper": 8, "mock.turns": 1}
+    path = write(tmp_path, SETTINGS + "file:\n  path: a\n")
+    found = check(path, environ={}, kinds=KINDS, inspect=lambda _: [(key, "is wrong") for key in lines])
+    assert {problem.key: problem.line for problem in found} == lines
 
 
 def test_problems_for_machines_have_their_parts(tmp_path):

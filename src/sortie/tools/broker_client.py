@@ -28,8 +28,7 @@ def call(
     path: str, token: str, tool: str, arguments: object, cancellation: Cancellation, deadline: float = DEADLINE
 ) -> dict[str, Any]:
     """The orchestrator's answer, or an envelope that says why there is none."""
-    order = {"token": token, "tool": tool, "arguments": arguments}
-    line = json.dumps(order, separators=(",", ":")).encode("ascii") + b"\n"
+    line = encoded({"token": token, "tool": tool, "arguments": arguments})
     if len(line) > REQUEST_LIMIT:
         return envelope.failure(envelope.INVALID_INPUT, "The arguments are larger than 1 MiB.")
     try:
@@ -41,6 +40,11 @@ def call(
     except ValueError:
         return _unreachable("it broke off its answer")
     return answer if isinstance(answer, dict) else _unreachable("its answer is not an object")
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    """A line of the broker, there and back."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 @contextmanager
@@ -61,7 +65,11 @@ def _exchange(path: str, line: bytes, cancellation: Cancellation, deadline: floa
             connection.connect(name)
         with cancellation.stopping(lambda: _hang_up(connection)):
             connection.sendall(line)
-            return _receive(connection)
+            with connection.makefile("rb", _CHUNK) as answers:
+                answer: bytes = answers.readline(ANSWER_LIMIT + 1)
+    if not answer.endswith(b"\n"):
+        raise ValueError("too long, or no end of line")
+    return answer
 
 
 def _hang_up(connection: socket.socket) -> None:
@@ -70,17 +78,6 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         return  # the other end was quicker
-
-
-def _receive(connection: socket.socket) -> bytes:
-    answer = bytearray()
-    while chunk := connection.recv(_CHUNK):
-        answer += chunk
-        if answer.endswith(b"\n"):
-            return bytes(answer)
-        if len(answer) > ANSWER_LIMIT:
-            raise ValueError("too long")
-    raise ValueError("no end of line")
 
 
 def _unreachable(why: str) -> dict[str, Any]:

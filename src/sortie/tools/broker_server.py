@@ -21,7 +21,7 @@ from anyio.abc import SocketListener, SocketStream, TaskStatus
 
 from ..errors import SortieError
 from . import envelope
-from .broker_client import REQUEST_LIMIT, short_path
+from .broker_client import REQUEST_LIMIT, encoded, short_path
 
 log = logging.getLogger(__name__)
 
@@ -83,65 +83,59 @@ class Broker:
         if line is None:
             return None
         if len(line) > REQUEST_LIMIT:
-            return _encode(envelope.failure(envelope.INVALID_INPUT, "The call is larger than 1 MiB."))
+            return _failure(envelope.INVALID_INPUT, "The call is larger than 1 MiB.")
         answer: bytes | None = None
         async with anyio.create_task_group() as group:
 
             async def hang_up() -> None:
-                await _end_of(stream)
+                while await _receive(stream):
+                    pass
                 group.cancel_scope.cancel()
 
             group.start_soon(hang_up)
-            answer = await self._encoded_answer(line)
+            answer = await self._answer(line)
             group.cancel_scope.cancel()
         return answer
 
-    async def _encoded_answer(self, line: bytes) -> bytes:
-        answer = await self._answer(line)
-        try:
-            return _encode(answer)
-        except (TypeError, ValueError, RecursionError) as error:  # a tracker of somebody else's put it in
-            return _encode(envelope.unexpected(error))
-
-    async def _answer(self, line: bytes) -> dict[str, Any]:
+    async def _answer(self, line: bytes) -> bytes:
         try:
             order = json.loads(line.decode("utf-8"))
             token, tool, arguments = order["token"], order["tool"], order["arguments"]
             given = token.encode("utf-8", "replace")
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-            return envelope.failure(envelope.INVALID_INPUT, "The call is not a JSON line of the broker.")
+            return _failure(envelope.INVALID_INPUT, "The call is not a JSON line of the broker.")
         if not hmac.compare_digest(given, self._token):
-            return envelope.failure(envelope.AUTH_ERROR, "The token is not the one of a running session.")
+            return _failure(envelope.AUTH_ERROR, "The token is not the one of a running session.")
         try:
             with anyio.fail_after(_HANDLER_SECONDS):
-                return await self._handler(str(tool), arguments)
+                return encoded(await self._handler(str(tool), arguments))
         except TimeoutError:
-            return envelope.failure(envelope.TRANSPORT_ERROR, f"There was no answer within {_HANDLER_SECONDS:g} s.")
-        except Exception as error:
-            return envelope.unexpected(error)
+            return _failure(envelope.TRANSPORT_ERROR, f"There was no answer within {_HANDLER_SECONDS:g} s.")
+        except Exception as error:  # also for what JSON cannot hold, from a tracker of somebody else's
+            return encoded(envelope.unexpected(error))
 
 
-def _encode(answer: dict[str, Any]) -> bytes:
-    return json.dumps(answer, separators=(",", ":")).encode("ascii") + b"\n"
+def _failure(kind: str, message: str) -> bytes:
+    return encoded(envelope.failure(kind, message))
 
 
 async def _read_line(stream: SocketStream) -> bytes | None:
     """The line, or more than a line may have; None where the other end says nothing."""
     line = bytearray()
     while not line.endswith(b"\n") and len(line) <= REQUEST_LIMIT:
-        try:
-            line += await stream.receive()
-        except (anyio.EndOfStream, anyio.BrokenResourceError):
+        received = await _receive(stream)
+        if not received:
             return None
+        line += received
     return bytes(line)
 
 
-async def _end_of(stream: SocketStream) -> None:
+async def _receive(stream: SocketStream) -> bytes:
+    """What comes next; nothing where the other end is gone."""
     try:
-        while True:
-            await stream.receive()
+        return await stream.receive()
     except (anyio.EndOfStream, anyio.BrokenResourceError):
-        return
+        return b""
 
 
 @asynccontextmanager

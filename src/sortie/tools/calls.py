@@ -16,7 +16,6 @@ from . import rpc
 from .envelope import redacted, secrets_in
 from .mcp_versions import finished, tool_result
 from .record import UNKNOWN, CallRecord, particulars
-from .rpc import ErrorResponse
 from .stdio import log_line
 
 if TYPE_CHECKING:
@@ -34,15 +33,11 @@ class Cancellation:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stop: Callable[[], object] | None = None
-        self._requested = False
-
-    @property
-    def requested(self) -> bool:
-        return self._requested
+        self.requested = False
 
     def request(self) -> None:
         with self._lock:
-            self._requested = True
+            self.requested = True
             if self._stop is not None:
                 self._stop()
 
@@ -51,7 +46,7 @@ class Cancellation:
         """While the body runs, a request calls `stop`, which must not block; never afterwards."""
         with self._lock:
             self._stop = stop
-            if self._requested:
+            if self.requested:
                 stop()
         try:
             yield
@@ -97,7 +92,7 @@ class _Call(NamedTuple):
     cancellation: Cancellation
 
 
-class ToolCalls:
+class CallsInFlight:
     """Threads come with work and go when there is none left."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -115,11 +110,10 @@ class ToolCalls:
         call = _Call(request_id, tool, arguments, version, reply, Cancellation())
         with self._changed:
             if request_id in self._in_flight:
-                raise ErrorResponse(rpc.INVALID_REQUEST, "Invalid request: this id belongs to a call in flight.")
+                raise rpc.invalid_request("this id belongs to a call in flight")
             if len(self._in_flight) >= MOST:
-                raise ErrorResponse(
-                    rpc.BUSY, f"{MOST} calls are in flight; wait for an answer before the next call."
-                )
+                problem = f"{MOST} calls are in flight; wait for an answer before the next call."
+                raise rpc.ErrorResponse(rpc.BUSY, problem)
             if self._threads < AT_ONCE:
                 threading.Thread(target=self._run, daemon=True).start()
                 self._threads += 1

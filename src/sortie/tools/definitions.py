@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
     from .team import Tool
 
-OPERATIONS = ("fetch_issue", "fetch_comments", "search_issues", "transition_issue")
+TRANSITION = "transition_issue"
+OPERATIONS = ("fetch_issue", "fetch_comments", "search_issues", TRANSITION)
 
 
 class Definition:
@@ -24,8 +25,6 @@ class Definition:
         self.response = response
         self.tier = tier
 
-
-TRANSITION = "transition_issue"
 
 # What an agent is told about moving issues, by the word of `tools.transitions`.
 _MOVING = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .calls import ToolCalls
+    from .calls import CallsInFlight
     from .rpc import Message
     from .toolbox import SessionTool
 
@@ -30,7 +30,7 @@ class McpSession:
         self._tools = tools
         self._send = send
         self._environ = environ
-        self._calls: ToolCalls | None = None
+        self._calls: CallsInFlight | None = None
         self._agreed = mcp_versions.HANDSHAKE[-1]
 
     def wait(self, seconds: float) -> bool:
@@ -41,7 +41,7 @@ class McpSession:
         """Deal with one line; None is one that was too long to read."""
         try:
             if line is None:
-                raise ErrorResponse(rpc.INVALID_REQUEST, "Invalid request: the line is longer than 10 MiB.")
+                raise rpc.invalid_request("the line is longer than 10 MiB")
             if not line.strip():
                 return
             frame = rpc.parse(line)
@@ -50,7 +50,7 @@ class McpSession:
             else:
                 self._take_frame(frame, self._reply)
         except ErrorResponse as error:
-            self._send(rpc.failure(error.request_id, error))
+            self._send(rpc.failure(None, error))
 
     def _reply(self, answer: Message | None) -> None:
         if answer is not None:
@@ -58,33 +58,28 @@ class McpSession:
 
     def _take_batch(self, frames: list[Any]) -> None:
         if self._agreed != WITH_BATCHES:
-            raise ErrorResponse(rpc.INVALID_REQUEST, f"Invalid request: only version {WITH_BATCHES} has batches.")
+            raise rpc.invalid_request(f"only version {WITH_BATCHES} has batches")
         if not frames:
-            raise ErrorResponse(rpc.INVALID_REQUEST, "Invalid request: the batch is empty.")
-        batch = _Batch(len(frames), self._send)
+            raise rpc.invalid_request("the batch is empty")
+        batch = _BatchAnswers(len(frames), self._send)
         for frame in frames:
             self._take_frame(frame, batch.reply)
 
     def _take_frame(self, frame: Any, reply: Reply) -> None:
         try:
             request = rpc.read_request(frame)
-        except ErrorResponse as error:
-            reply(rpc.failure(error.request_id, error))
-            return
-        if request is None or request.id is None:
-            self._notice(request)
-            reply(None)
-            return
-        try:
-            if request.method == "tools/call":
+            if request is None or request.id is None:
+                self._notice(request)
+                reply(None)
+            elif request.method == "tools/call":
                 self._start_call(request, reply)
             else:
                 reply(rpc.success(request.id, self._result(request)))
         except ErrorResponse as error:
-            reply(rpc.failure(request.id, error))
+            reply(rpc.failure(rpc.id_of(frame), error))
         except Exception as error:
             problem = ErrorResponse(rpc.INTERNAL_ERROR, f"Internal error ({type(error).__name__}).")
-            reply(rpc.failure(request.id, problem))
+            reply(rpc.failure(rpc.id_of(frame), problem))
 
     def _notice(self, notification: Request | None) -> None:
         if notification is not None and notification.method == "notifications/cancelled":
@@ -104,9 +99,7 @@ class McpSession:
                 result = {}
             case "tools/list":
                 if request.params.get("cursor") is not None:
-                    raise ErrorResponse(
-                        rpc.INVALID_PARAMS, "Invalid params: there is one page only, without a cursor."
-                    )
+                    raise rpc.invalid_params("there is one page only, without a cursor")
                 result = mcp_versions.tool_list((tool.definition for tool in self._tools.values()), version)
             case method:
                 raise ErrorResponse(rpc.METHOD_NOT_FOUND, f"Method not found: {rpc.shown(method)}")
@@ -116,13 +109,13 @@ class McpSession:
         version = mcp_versions.version_of(request, self._agreed)
         name, arguments = request.params.get("name"), request.params.get("arguments")
         if not isinstance(name, str):
-            raise ErrorResponse(rpc.INVALID_PARAMS, "Invalid params: name must be a string.")
+            raise rpc.invalid_params("name must be a string")
         if arguments is not None and not isinstance(arguments, dict):
-            raise ErrorResponse(rpc.INVALID_PARAMS, "Invalid params: arguments must be an object.")
+            raise rpc.invalid_params("arguments must be an object")
         if self._calls is None:
-            from .calls import ToolCalls
+            from .calls import CallsInFlight
 
-            self._calls = ToolCalls(self._environ)
+            self._calls = CallsInFlight(self._environ)
         tool = self._tools.get(name)
         if tool is None:
             self._calls.count_unknown()
@@ -131,7 +124,7 @@ class McpSession:
         self._calls.start(request.id, tool, arguments or {}, version, reply)
 
 
-class _Batch:
+class _BatchAnswers:
     """Answers that go out together, in one array, when the last one is in."""
 
     def __init__(self, size: int, send: Callable[[object], None]) -> None:

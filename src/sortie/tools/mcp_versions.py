@@ -6,7 +6,7 @@ Up to 2025-11-25 a handshake settles the version for the connection; since 2026-
 from __future__ import annotations
 
 from .. import __version__
-from .rpc import INVALID_PARAMS, UNSUPPORTED_VERSION, ErrorResponse, shown
+from .rpc import UNSUPPORTED_VERSION, ErrorResponse, invalid_params, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .definitions import Definition
     from .rpc import Message, Request
 
+# Dates: the later version is the greater text.
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = ("2026-07-28",)
 VERSIONS = (*HANDSHAKE, *MODERN)
@@ -37,20 +38,14 @@ def version_of(request: Request, agreed: str) -> str:
     meta = request.params.get("_meta")
     if not isinstance(meta, dict) or _VERSION_KEY not in meta:
         if request.method == "server/discover":
-            raise ErrorResponse(INVALID_PARAMS, f"Invalid params: _meta lacks {_VERSION_KEY}.")
+            raise invalid_params(f"_meta lacks {_VERSION_KEY}")
         return agreed
     version = meta[_VERSION_KEY]
     if not isinstance(version, str) or not isinstance(meta.get(_CAPABILITIES_KEY), dict):
-        raise ErrorResponse(
-            INVALID_PARAMS,
-            f"Invalid params: _meta needs {_VERSION_KEY} as a string and {_CAPABILITIES_KEY} as an object.",
-        )
+        raise invalid_params(f"_meta needs {_VERSION_KEY} as a string and {_CAPABILITIES_KEY} as an object")
     if version not in MODERN:
-        raise ErrorResponse(
-            UNSUPPORTED_VERSION,
-            "Unsupported protocol version.",
-            data={"supported": list(VERSIONS), "requested": shown(version)},
-        )
+        data = {"supported": list(VERSIONS), "requested": shown(version)}
+        raise ErrorResponse(UNSUPPORTED_VERSION, "Unsupported protocol version.", data)
     return version
 
 
@@ -58,7 +53,7 @@ def agree_on(params: dict[str, Any]) -> str:
     """The answer to a client's proposal: the same if we know it, else the newest that has a handshake."""
     proposed = params.get("protocolVersion")
     if not isinstance(proposed, str):
-        raise ErrorResponse(INVALID_PARAMS, "Invalid params: protocolVersion must be a string.")
+        raise invalid_params("protocolVersion must be a string")
     return proposed if proposed in HANDSHAKE else HANDSHAKE[-1]
 
 
@@ -78,8 +73,12 @@ def discovery() -> Message:
 
 
 def tool_list(definitions: Iterable[Definition], version: str) -> Message:
-    listed = {"tools": [_listed(definition, version) for definition in definitions]}
-    return {**listed, **_CACHE} if version in MODERN else listed
+    tools: list[Message] = []
+    for one in definitions:
+        tools.append({"name": one.name, "description": one.description, "inputSchema": one.input_schema})
+        if one.tier == 1 and version >= "2025-03-26":
+            tools[-1]["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
+    return {"tools": tools, **(_CACHE if version in MODERN else {})}
 
 
 def tool_result(answer: Any, version: str) -> Message:
@@ -95,23 +94,8 @@ def tool_result(answer: Any, version: str) -> Message:
     # Half characters are no text for most clients, which would drop the whole answer.
     text = text.encode("utf-8", "replace").decode("utf-8")
     result: Message = {"content": [{"type": "text", "text": text}]}
-    if isinstance(answer, dict) and _since("2025-06-18", version):
+    if isinstance(answer, dict) and version >= "2025-06-18":
         result["structuredContent"] = json.loads(text)
     if is_error(answer):
         result["isError"] = True
     return result
-
-
-def _listed(definition: Definition, version: str) -> Message:
-    tool: Message = {
-        "name": definition.name,
-        "description": definition.description,
-        "inputSchema": definition.input_schema,
-    }
-    if definition.tier == 1 and _since("2025-03-26", version):
-        tool["annotations"] = {"readOnlyHint": True, "openWorldHint": False}
-    return tool
-
-
-def _since(first: str, version: str) -> bool:
-    return VERSIONS.index(version) >= VERSIONS.index(first)

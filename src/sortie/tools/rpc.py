@@ -20,19 +20,24 @@ BUSY = -32000
 UNSUPPORTED_VERSION = -32022
 
 _SHOWN = 100
+_INFINITE = (float("inf"), -float("inf"))
 
 
 class ErrorResponse(Exception):
-    """An error response; `request_id` is None where the request's own could not be made out."""
+    """Why a request gets an error for its answer."""
 
-    def __init__(
-        self, code: int, message: str, *, data: object = None, request_id: RequestId | None = None
-    ) -> None:
+    def __init__(self, code: int, message: str, data: object = None) -> None:
         super().__init__(message)
         self.code = code
-        self.message = message
         self.data = data
-        self.request_id = request_id
+
+
+def invalid_request(what: str) -> ErrorResponse:
+    return ErrorResponse(INVALID_REQUEST, f"Invalid request: {what}.")
+
+
+def invalid_params(what: str) -> ErrorResponse:
+    return ErrorResponse(INVALID_PARAMS, f"Invalid params: {what}.")
 
 
 class Request:
@@ -54,23 +59,29 @@ def parse(line: bytes) -> Any:
 def read_request(frame: Any) -> Request | None:
     """The request in a frame; None for a response, which nobody here waits for."""
     if not isinstance(frame, dict):
-        raise ErrorResponse(INVALID_REQUEST, "Invalid request: not an object.")
-    request_id = frame.get("id")
-    known_id = request_id if _is_id(request_id) else None
+        raise invalid_request("not an object")
     if frame.get("jsonrpc") != "2.0":
-        raise ErrorResponse(INVALID_REQUEST, 'Invalid request: jsonrpc must be "2.0".', request_id=known_id)
+        raise invalid_request('jsonrpc must be "2.0"')
     if "method" not in frame and ("result" in frame or "error" in frame):
         return None
-    if "id" in frame and known_id is None:
-        raise ErrorResponse(INVALID_REQUEST, "Invalid request: id must be a string or a number.")
+    request_id, params = id_of(frame), frame.get("params", {})
+    if "id" in frame and request_id is None:
+        raise invalid_request("id must be a string or a number")
     if not isinstance(frame.get("method"), str):
-        raise ErrorResponse(INVALID_REQUEST, "Invalid request: method must be a string.", request_id=known_id)
-    params = frame.get("params", {})
-    if isinstance(params, dict):
-        return Request(known_id, frame["method"], params)
-    if known_id is None:
-        return Request(None, frame["method"], {})
-    raise ErrorResponse(INVALID_PARAMS, "Invalid params: not an object.", request_id=known_id)
+        raise invalid_request("method must be a string")
+    if not isinstance(params, dict):
+        if request_id is not None:
+            raise invalid_params("not an object")
+        params = {}
+    return Request(request_id, frame["method"], params)
+
+
+def id_of(frame: Any) -> RequestId | None:
+    """By what a frame is answered; None where that cannot be made out."""
+    found = frame.get("id") if isinstance(frame, dict) else None
+    # A number such as 1e999 is read as infinity, which cannot be sent back.
+    is_id = isinstance(found, str | int | float) and not isinstance(found, bool) and found not in _INFINITE
+    return found if is_id else None
 
 
 def success(request_id: RequestId, result: Message) -> Message:
@@ -78,7 +89,7 @@ def success(request_id: RequestId, result: Message) -> Message:
 
 
 def failure(request_id: RequestId | None, error: ErrorResponse) -> Message:
-    body: Message = {"code": error.code, "message": error.message}
+    body: Message = {"code": error.code, "message": str(error)}
     if error.data is not None:
         body["data"] = error.data
     return {"jsonrpc": "2.0", "id": request_id, "error": body}
@@ -88,10 +99,3 @@ def shown(text: str) -> str:
     """A client's own words for an error message: not all of a megabyte, and no half characters."""
     short = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     return short.encode("utf-8", "replace").decode("utf-8")
-
-
-def _is_id(value: object) -> bool:
-    if isinstance(value, float):
-        # A number such as 1e999 is read as infinity, which cannot be sent back.
-        return abs(value) != float("inf")
-    return isinstance(value, str | int) and not isinstance(value, bool)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..protocol.safefiles import UnsafeFile, open_directory, read_bounded
+from ..protocol.session_files import DIRECTORY, STATE
 
 LIMIT = 4096
 
-_DIRECTORY = ".sortie"
-_FILE = "state.json"
-_PATH = f"{_DIRECTORY}/{_FILE}"
+_PATH = f"{DIRECTORY}/{STATE}"
 _TOKENS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens")
 
 
@@ -25,23 +24,18 @@ class _Unfit(Exception):
     """What is in the file is not a state."""
 
 
-def session_status(workspace: Path, now: datetime | None = None) -> dict[str, Any]:
+def session_status(workspace: str | Path, now: datetime | None = None) -> dict[str, Any]:
     """The answer of the tool."""
     try:
-        with open_directory(workspace, _DIRECTORY) as directory:
-            raw = read_bounded(directory, _FILE, LIMIT + 1)
+        with open_directory(Path(workspace), DIRECTORY) as directory:
+            raw = read_bounded(directory, STATE, LIMIT + 1)
         return _answer(_state(raw), now or datetime.now(UTC))
-    except UnsafeFile as error:
-        return {"error": f"state file unavailable: {_PATH}: {_sentence(error)}"}
     except OSError as error:
-        return {"error": f"state file unavailable: open {_PATH}: {_sentence(error)}"}
+        text = error.strerror or os.strerror(error.errno or 0)
+        place = _PATH if isinstance(error, UnsafeFile) else f"open {_PATH}"
+        return {"error": f"state file unavailable: {place}: {text[:1].lower()}{text[1:]}"}
     except _Unfit as error:
         return {"error": f"state file unavailable: {_PATH}: {error}"}
-
-
-def _sentence(error: OSError) -> str:
-    text = error.strerror or os.strerror(error.errno or 0)
-    return text[:1].lower() + text[1:]
 
 
 def _state(raw: bytes) -> dict[str, Any]:

@@ -6,12 +6,12 @@ One that is of no use is left out, and said so.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ConfigurationError
 from ..plugins import load_plugin
-from .calls import GivenUp, run_limited
+from .calls import Cancellation, GivenUp, run_limited
 from .definitions import BUILTIN
 
 if TYPE_CHECKING:
@@ -70,10 +70,30 @@ def tool(
     if timeout <= 0:
         raise ValueError(f"The timeout of {name} must be more than 0 seconds.")
 
-    def make(run: Run) -> Tool:
-        return Tool(name, description, schema, run, timeout)
+    return lambda run: Tool(name, description, schema, run, timeout)
 
-    return make
+
+def runner(tool: Tool, environ: Mapping[str, str]) -> Callable[[dict[str, Any], Cancellation], Any]:
+    """How the server calls a tool in the session that has this environment."""
+
+    def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
+        context = _context(environ)
+        return run_limited(lambda: tool.run(arguments, context), tool.timeout, cancellation)
+
+    return run
+
+
+def _context(environ: Mapping[str, str]) -> ToolContext:
+    from pathlib import Path
+
+    attempt = environ.get("SORTIE_ATTEMPT", "")
+    return ToolContext(
+        issue_id=environ.get("SORTIE_ISSUE_ID", ""),
+        identifier=environ.get("SORTIE_ISSUE_IDENTIFIER", ""),
+        workspace=Path(environ.get("SORTIE_WORKSPACE") or "."),
+        run_id=environ.get("SORTIE_RUN_ID", ""),
+        attempt=int(attempt) if attempt.isdecimal() else 0,
+    )
 
 
 def installed() -> dict[str, str]:
@@ -103,7 +123,8 @@ def load_tools(targets: Mapping[str, str]) -> tuple[list[Tool], list[str]]:
         if isinstance(found, str):
             problems.append(found)
         elif found.name in (taken := {*BUILTIN, *tools}):
-            problems.append(f"The tool {name} is left out: its name {found.name} is taken ({_list(taken)}).")
+            names = ", ".join(sorted(taken))
+            problems.append(f"The tool {name} is left out: its name {found.name} is taken ({names}).")
         else:
             tools[found.name] = found
     return list(tools.values()), problems
@@ -123,7 +144,3 @@ def _load(name: str, targets: Mapping[str, str]) -> Tool | str:
             f"The tool {name} is left out: {targets[name]} is no tool. Put @sortie.tools.tool(…) on its function."
         )
     return found
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))

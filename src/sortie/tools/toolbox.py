@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from .calls import Cancellation
     from .local_tracker import LocalTracker
-    from .team import Tool, ToolContext
 
     Run = Callable[[dict[str, Any], Cancellation], Any]
 
@@ -54,31 +53,33 @@ class Toolbox:
 
     def _own(self) -> Iterator[SessionTool]:
         makers = {
-            TRACKER_API: self._tracker_api,
-            SORTIE_STATUS: self._sortie_status,
-            WORKSPACE_HISTORY: self._workspace_history,
+            TRACKER_API.name: self._tracker_api,
+            SORTIE_STATUS.name: self._sortie_status,
+            WORKSPACE_HISTORY.name: self._workspace_history,
         }
-        wanted = None if self._listed is None else {name.strip() for name in self._listed.split(",")}
-        for definition, make in makers.items():
-            run = make() if wanted is None or definition.name in wanted else None
-            if run is not None and definition is TRACKER_API:
-                yield SessionTool(tracker_api(self._transitions()), run)
-            elif run is not None:
-                yield SessionTool(definition, _without_arguments(definition.name, run))
+        wanted = makers if self._listed is None else {name.strip() for name in self._listed.split(",")}
+        for name, make in makers.items():
+            if name in wanted:
+                yield from make()
 
-    def _tracker_api(self) -> Run | None:
-        if socket := self._environ.get("SORTIE_BROKER"):
-            return _brokered(socket, self._environ.get("SORTIE_BROKER_TOKEN", ""))
-        if self._listed is None and (problem := self._local_tracker().problem()):
-            self.problems.append(f"tracker_api is left out: {problem}")
-            return None
-        return lambda arguments, cancellation: self._local_tracker().call(arguments, cancellation)
+    def _tracker_api(self) -> Iterator[SessionTool]:
+        socket, token = self._environ.get("SORTIE_BROKER"), self._environ.get("SORTIE_BROKER_TOKEN", "")
+        # For the description alone: whoever performs a call looks into the workflow.
+        transitions = self._environ.get("SORTIE_TRANSITIONS", "project")
+        if self._listed is None and not socket:
+            if problem := self._local_tracker().problem():
+                self.problems.append(f"tracker_api is left out: {problem}")
+                return
+            transitions = self._local_tracker().transitions()
 
-    def _transitions(self) -> str:
-        """For the description alone: whoever performs a call looks into the workflow."""
-        if self._listed is None and not self._environ.get("SORTIE_BROKER"):
-            return self._local_tracker().transitions()
-        return self._environ.get("SORTIE_TRANSITIONS", "project")
+        def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
+            if not socket:
+                return self._local_tracker().call(arguments, cancellation)
+            from . import broker_client
+
+            return broker_client.call(socket, token, TRACKER_API.name, arguments, cancellation)
+
+        yield SessionTool(tracker_api(transitions), run)
 
     def _local_tracker(self) -> LocalTracker:
         with self._lock:
@@ -88,45 +89,43 @@ class Toolbox:
                 self._local = LocalTracker(self._workflow, self._environ.get("SORTIE_ISSUE_ID", ""))
             return self._local
 
-    def _sortie_status(self) -> Run | None:
+    def _sortie_status(self) -> Iterator[SessionTool]:
         workspace = self._environ.get("SORTIE_WORKSPACE")
         if not workspace:
-            return None
+            return
 
-        def run(_arguments: dict[str, Any], _cancellation: Cancellation) -> Any:
-            from pathlib import Path
-
+        def answer() -> Any:
             from .sortie_status import session_status
 
-            return session_status(Path(workspace))
+            return session_status(workspace)
 
-        return run
+        yield _without_arguments(SORTIE_STATUS, answer)
 
-    def _workspace_history(self) -> Run | None:
+    def _workspace_history(self) -> Iterator[SessionTool]:
         path, issue_id = self._environ.get("SORTIE_DB_PATH"), self._environ.get("SORTIE_ISSUE_ID")
         if not path or not issue_id:
-            return None
+            return
         if problem := _problem_with_database(path):
             self.problems.append(f"workspace_history is left out: {path} cannot be read: {problem}")
-            return None
+            return
 
-        def run(_arguments: dict[str, Any], _cancellation: Cancellation) -> Any:
+        def answer() -> Any:
             from .workspace_history import run_history
 
             return run_history(path, issue_id)
 
-        return run
+        yield _without_arguments(WORKSPACE_HISTORY, answer)
 
     def _teams(self) -> Iterator[SessionTool]:
         prepared = self._environ.get("SORTIE_TOOL_PLUGINS")
         if prepared == "" or (prepared is None and self._listed is not None):
             return  # a worker has looked already, and there are none
-        from .team import from_list, installed, load_tools
+        from .team import from_list, installed, load_tools, runner
 
         tools, problems = load_tools(from_list(prepared) if prepared else installed())
         self.problems += problems
         for tool in tools:
-            yield SessionTool(definition_of(tool), _of_team(tool, self._environ))
+            yield SessionTool(definition_of(tool), runner(tool, self._environ))
 
 
 def _problem_with_database(path: str) -> str:
@@ -146,42 +145,8 @@ def _problem_with_database(path: str) -> str:
     return problem_with(path)
 
 
-def _without_arguments(name: str, run: Run) -> Run:
-    def run_or_refuse(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
-        return {"error": f"{name} takes no arguments"} if arguments else run(arguments, cancellation)
+def _without_arguments(definition: Definition, answer: Callable[[], Any]) -> SessionTool:
+    def run(arguments: dict[str, Any], _cancellation: Cancellation) -> Any:
+        return {"error": f"{definition.name} takes no arguments"} if arguments else answer()
 
-    return run_or_refuse
-
-
-def _brokered(socket: str, token: str) -> Run:
-    def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
-        from . import broker_client
-
-        return broker_client.call(socket, token, TRACKER_API.name, arguments, cancellation)
-
-    return run
-
-
-def _of_team(tool: Tool, environ: Mapping[str, str]) -> Run:
-    def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
-        from .calls import run_limited
-
-        context = _context(environ)
-        return run_limited(lambda: tool.run(arguments, context), tool.timeout, cancellation)
-
-    return run
-
-
-def _context(environ: Mapping[str, str]) -> ToolContext:
-    from pathlib import Path
-
-    from .team import ToolContext
-
-    attempt = environ.get("SORTIE_ATTEMPT", "")
-    return ToolContext(
-        issue_id=environ.get("SORTIE_ISSUE_ID", ""),
-        identifier=environ.get("SORTIE_ISSUE_IDENTIFIER", ""),
-        workspace=Path(environ.get("SORTIE_WORKSPACE") or "."),
-        run_id=environ.get("SORTIE_RUN_ID", ""),
-        attempt=int(attempt) if attempt.isdecimal() else 0,
-    )
+    return SessionTool(definition, run)

@@ -9,8 +9,9 @@ import re
 from typing import Any, NamedTuple
 
 import anyio
+from msgspec import to_builtins
 
-from ..core.model import Comment, Issue
+from ..core.model import Issue
 from ..errors import TrackerError
 from ..trackers.tracker import Tracker, TrackerSettings
 from ..workflow.config import Config
@@ -19,7 +20,11 @@ from .definitions import OPERATIONS, TRANSITION
 
 DEADLINE = 30.0
 
-_FIELDS = ("operation", "issue_id", "target_state")
+# The fields of an issue in the documented order.
+_RECORD = (
+    "id", "identifier", "title", "description", "state", "priority", "labels", "assignee", "issue_type", "url",
+    "branch_name", "parent", "comments", "blocked_by", "created_at", "updated_at",
+)  # fmt: skip
 _NAMES_ITS_PROJECT = re.compile(r"(.+)[#-][0-9]+")
 
 
@@ -42,7 +47,7 @@ WHOLE_PROJECT = Reach()
 
 
 class Order(NamedTuple):
-    operation: str
+    operation: str = ""
     issue_id: str = ""
     target_state: str = ""
 
@@ -56,70 +61,57 @@ async def handle(
     deadline: float = DEADLINE,
 ) -> dict[str, Any]:
     """One call of the tool, from its arguments to its answer; never raises but for a cancellation."""
-    answer = await _answer(arguments, tracker, settings, reach, deadline)
+    try:
+        order = _read_order(arguments)
+        with anyio.fail_after(deadline):
+            answer = envelope.success(await _perform(order, tracker, settings.project, reach))
+    except Refusal as refusal:
+        answer = envelope.failure(refusal.kind, str(refusal))
+    except TrackerError as error:
+        kind = error.kind if error.kind in envelope.TRACKER_KINDS else envelope.API_ERROR
+        answer = envelope.failure(kind, str(error))
+    except TimeoutError:
+        answer = envelope.failure(envelope.TRANSPORT_ERROR, f"The tracker did not answer within {deadline:g} s.")
+    except ConnectionError as error:
+        answer = envelope.failure(envelope.TRANSPORT_ERROR, f"The tracker cannot be reached: {error}.")
+    except Exception as error:
+        answer = envelope.unexpected(error)
     redacted: dict[str, Any] = envelope.redacted(answer, [settings.api_key])
     return redacted
 
 
-async def _answer(
-    arguments: object, tracker: Tracker, settings: TrackerSettings, reach: Reach, deadline: float
-) -> dict[str, Any]:
-    try:
-        order = read_order(arguments)
-        with anyio.fail_after(deadline):
-            return envelope.success(await _perform(order, tracker, settings.project, reach))
-    except Refusal as refusal:
-        return envelope.failure(refusal.kind, str(refusal))
-    except TrackerError as error:
-        kind = error.kind if error.kind in envelope.TRACKER_KINDS else envelope.API_ERROR
-        return envelope.failure(kind, str(error))
-    except TimeoutError:
-        return envelope.failure(envelope.TRANSPORT_ERROR, f"The tracker did not answer within {deadline:g} s.")
-    except ConnectionError as error:
-        return envelope.failure(envelope.TRANSPORT_ERROR, f"The tracker cannot be reached: {error}.")
-    except Exception as error:
-        return envelope.unexpected(error)
-
-
-def read_order(arguments: object) -> Order:
+def _read_order(arguments: object) -> Order:
     """What is asked for; `Refusal` where it cannot be made out."""
     if not isinstance(arguments, dict):
         raise Refusal(envelope.INVALID_INPUT, "The arguments must be a JSON object.")
     for name, value in arguments.items():
-        if name not in _FIELDS:
-            known = ", ".join(_FIELDS)
+        if name not in Order._fields:
+            known = ", ".join(Order._fields)
             raise Refusal(envelope.INVALID_INPUT, f'There is no field "{name}". Use only: {known}.')
         if not isinstance(value, str):
             raise Refusal(envelope.INVALID_INPUT, f"{name} must be a string.")
-    order = Order(**{"operation": "", **arguments})
+    order = Order(**arguments)
     if not order.operation:
         raise Refusal(envelope.INVALID_INPUT, "operation is missing.")
     if order.operation not in OPERATIONS:
-        known = ", ".join(OPERATIONS)
-        raise Refusal(
-            envelope.UNSUPPORTED_OPERATION, f'There is no operation "{order.operation}". Use one of: {known}.'
-        )
-    _require(order)
-    return order
-
-
-def _require(order: Order) -> None:
+        problem = f'There is no operation "{order.operation}". Use one of: {", ".join(OPERATIONS)}.'
+        raise Refusal(envelope.UNSUPPORTED_OPERATION, problem)
     if order.operation != "search_issues" and not order.issue_id.strip():
         raise Refusal(envelope.INVALID_INPUT, f"{order.operation} needs issue_id.")
     if order.operation == TRANSITION and not order.target_state.strip():
         raise Refusal(envelope.INVALID_INPUT, f"{TRANSITION} needs target_state.")
+    return order
 
 
 async def _perform(order: Order, tracker: Tracker, project: str, reach: Reach) -> Any:
     match order.operation:
         case "fetch_issue":
-            return issue_record(await _fetch_in_scope(order.issue_id, tracker, project))
+            return _record(await _fetch_in_scope(order.issue_id, tracker, project))
         case "fetch_comments":
-            issue = await _fetch_in_scope(order.issue_id, tracker, project)
-            return [comment_record(comment) for comment in issue.comments or ()]
+            return _record(await _fetch_in_scope(order.issue_id, tracker, project))["comments"] or []
         case "search_issues":
             found = (await tracker.fetch_candidates()).issues
-            return [issue_record(issue) for issue in found if belongs(issue.identifier, project)]
+            return [_record(issue) for issue in found if belongs(issue.identifier, project)]
         case _:
             await _check_reach(order.issue_id, tracker, project, reach)
             await tracker.transition(order.issue_id, order.target_state)
@@ -129,25 +121,21 @@ async def _perform(order: Order, tracker: Tracker, project: str, reach: Reach) -
 async def _check_reach(issue_id: str, tracker: Tracker, project: str, reach: Reach) -> None:
     """Before anything is changed: whether this session may move this issue at all."""
     if reach.transitions == "none":
-        raise Refusal(
-            envelope.UNSUPPORTED_OPERATION, "Agents move no issues here: the workflow says tools.transitions: none."
-        )
+        problem = "Agents move no issues here: the workflow says tools.transitions: none."
+        raise Refusal(envelope.UNSUPPORTED_OPERATION, problem)
     if project or reach.transitions == "own":
         # Asked for its own id: a tracker may know an issue by several names.
         issue = await _fetch_in_scope(issue_id, tracker, project)
         if reach.transitions == "own" and issue.id != reach.issue_id:
-            raise Refusal(
-                envelope.PROJECT_SCOPE_VIOLATION,
-                f"Issue {issue_id} is not the one of this session, and the workflow says tools.transitions: own.",
-            )
+            problem = "is not the one of this session, and the workflow says tools.transitions: own."
+            raise Refusal(envelope.PROJECT_SCOPE_VIOLATION, f"Issue {issue_id} {problem}")
 
 
 async def _fetch_in_scope(issue_id: str, tracker: Tracker, project: str) -> Issue:
     issue = await tracker.fetch_issue(issue_id)
     if not belongs(issue.identifier, project):
-        raise Refusal(
-            envelope.PROJECT_SCOPE_VIOLATION, f'Issue {issue_id} does not belong to the project "{project}".'
-        )
+        problem = f'Issue {issue_id} does not belong to the project "{project}".'
+        raise Refusal(envelope.PROJECT_SCOPE_VIOLATION, problem)
     return issue
 
 
@@ -160,37 +148,11 @@ def belongs(identifier: str, project: str) -> bool:
     return not project or (named is not None and named[1].casefold() == project.casefold())
 
 
-def issue_record(issue: Issue) -> dict[str, Any]:
-    """An issue as agents see it, fields in the documented order; without comments that field is null, not empty."""
-    return {
-        "id": issue.id,
-        "identifier": issue.identifier,
-        "title": issue.title,
-        "description": issue.description,
-        "state": issue.state,
-        "priority": issue.priority,
-        "labels": list(issue.labels),
-        "assignee": issue.assignee,
-        "issue_type": issue.issue_type,
-        "url": issue.url,
-        "branch_name": issue.branch_name,
-        "parent": issue.parent and {"id": issue.parent.id, "identifier": issue.parent.identifier},
-        "comments": [comment_record(one) for one in issue.comments or ()] or None,
-        "blocked_by": [
-            {"id": one.id, "identifier": one.identifier, "state": one.state} for one in issue.blocked_by
-        ],
-        "created_at": issue.created_at,
-        "updated_at": issue.updated_at,
-    }
-
-
-def comment_record(comment: Comment) -> dict[str, Any]:
-    return {
-        "id": comment.id,
-        "author": comment.author,
-        "body": comment.body,
-        "created_at": comment.created_at,
-    }
+def _record(issue: Issue) -> dict[str, Any]:
+    """An issue as agents see it; without comments that field is null, not empty."""
+    plain = to_builtins(issue)
+    fields = {name: list(plain[name]) if isinstance(plain[name], tuple) else plain[name] for name in _RECORD}
+    return {**fields, "comments": fields["comments"] or None}
 
 
 def tracker_settings(config: Config) -> TrackerSettings:

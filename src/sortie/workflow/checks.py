@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from msgspec import Struct
-
-from .config import WorkflowSettings
+from .config import TrackerConfig, WorkflowSettings
+from .document import WorkflowText
 from .fields import VARIABLE_NAME, entries, leaves
 from .problems import Problems, Severity, closest, did_you_mean
 from .variables import ENV_FILE, OURS, PREFIX, Variables, override_name
@@ -21,110 +20,95 @@ Contradiction = tuple[Severity, str, str]
 _ALIKE = 0.75
 
 
-class Checks(Struct, frozen=True):
+def contradictions(
+    settings: WorkflowSettings,
+    kinds: Kinds,
+    variables: Mapping[str, str],
+    *,
+    is_accepted: Callable[..., bool],
+    is_given: Callable[[str], bool],
+) -> Iterator[Contradiction]:
     """The settings are those written: names in upper and lower case, the older name of a bound beside it.
 
-    A rule is left out where one of its values is among the `rejected`. Each finding is severity, key and sentence.
+    A rule is left out where one of its values was not accepted. Each finding is severity, key and sentence.
     """
-
-    settings: WorkflowSettings
-    rejected: Collection[str]
-    is_given: Callable[[str], bool]
-
-    def run(self, kinds: Kinds, variables: Mapping[str, str]) -> Iterator[Contradiction]:
-        yield from self._kinds(kinds)
-        if self._accepted("tracker", "tracker.active_states", "tracker.terminal_states"):
-            yield from self._state_lists()
-            yield from self._handoff_state()
-            yield from self._in_progress_state()
-            yield from self._slots_by_state()
-        yield from self._root()
-        yield from self._sessions()
-        for name in self.settings.agent.env:
-            if name not in variables:
-                yield "warning", "agent.env", f"{name} is not set, so the agent will not get it"
-
-    def _accepted(self, *keys: str) -> bool:
-        return not any(key in self.rejected for key in keys)
-
-    def _kinds(self, kinds: Kinds) -> Iterator[Contradiction]:
-        chosen = {"tracker": self.settings.tracker.kind, "agent": self.settings.agent.kind}
-        if not chosen["tracker"] and self._accepted("tracker", "tracker.kind"):
-            yield "error", "tracker.kind", 'is missing; name the tracker, such as "file"'
-        for part, kind in chosen.items():
-            known = kinds.get(part, ())
-            if kind and kind not in known and known and self._accepted(f"{part}.kind"):
-                fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
-                yield "error", f"{part}.kind", f'there is no {part} "{kind}" here{fix}'
-
-    def _state_lists(self) -> Iterator[Contradiction]:
-        tracker = self.settings.tracker
-        if not tracker.active_states and not tracker.terminal_states:
-            key = "tracker.active_states"
-            yield "error", key, "is missing; list the states in which an issue is to be worked on"
-        for state in tracker.terminal_states:
-            if _has(tracker.active_states, state):
-                yield "error", "tracker.terminal_states", f'"{state}" is also in tracker.active_states'
-
-    def _handoff_state(self) -> Iterator[Contradiction]:
-        tracker = self.settings.tracker
-        state, key = tracker.handoff_state, "tracker.handoff_state"
-        if not state or not self._accepted(key):
-            return
-        if _has(tracker.active_states, state):
-            yield "error", key, f'"{state}" is also in tracker.active_states'
-        elif _has(tracker.terminal_states, state):
-            yield "error", key, f'"{state}" is also in tracker.terminal_states'
-        elif not tracker.active_states:
-            yield "error", key, "needs tracker.active_states; without them an issue handed off would start again"
-
-    def _in_progress_state(self) -> Iterator[Contradiction]:
-        tracker = self.settings.tracker
-        state, key = tracker.in_progress_state, "tracker.in_progress_state"
-        if not state or not self._accepted(key, "tracker.handoff_state"):
-            return
-        if state.lower() == tracker.handoff_state.lower():
-            yield "error", key, "must differ from tracker.handoff_state"
-        elif _has(tracker.terminal_states, state):
-            yield "error", key, f'"{state}" is also in tracker.terminal_states'
-        elif tracker.active_states and not _has(tracker.active_states, state):
-            yield "error", key, f'"{state}" must be one of tracker.active_states'
-
-    def _slots_by_state(self) -> Iterator[Contradiction]:
-        active = self.settings.tracker.active_states
-        seen: set[str] = set()
-        for name in self.settings.agent.max_concurrent_agents_by_state:
-            key = f"agent.max_concurrent_agents_by_state.{name}"
-            if name.lower() in seen:
-                yield "error", key, "is given twice; upper and lower case do not matter here"
-            seen.add(name.lower())
-            if active and not _has(active, name):
-                hint = did_you_mean(name, active)
-                yield "warning", key, f"is not one of tracker.active_states, so it has no effect{hint}"
-
-    def _root(self) -> Iterator[Contradiction]:
-        root = str(self.settings.workspace.root.resolve())
-        if ":" in root and self._accepted("workspace.root"):
-            detail = f"git cannot be kept below {root}, because it takes the colon for the end of a path"
-            yield "error", "workspace.root", f"{detail}; choose a directory without one"
-
-    def _sessions(self) -> Iterator[Contradiction]:
-        key = "agent.max_sessions"
-        if not self.is_given(key) or not self._accepted(key):
-            return
-        if self.is_given("budget.per_issue.sessions"):
-            yield "warning", key, "has no effect beside budget.per_issue.sessions; remove it"
-        elif self.settings.agent.max_sessions == 0:
-            bound = self.settings.budget.per_issue.sessions
+    tracker, agent = settings.tracker, settings.agent
+    if not tracker.kind and is_accepted("tracker", "tracker.kind"):
+        yield "error", "tracker.kind", 'is missing; name the tracker, such as "file"'
+    for part, kind in {"tracker": tracker.kind, "agent": agent.kind}.items():
+        known = kinds.get(part, ())
+        if kind and kind not in known and known and is_accepted(f"{part}.kind"):
+            fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
+            yield "error", f"{part}.kind", f'there is no {part} "{kind}" here{fix}'
+    if is_accepted("tracker", "tracker.active_states", "tracker.terminal_states"):
+        yield from _state_lists(tracker)
+        if tracker.handoff_state and is_accepted("tracker.handoff_state"):
+            yield from _handoff_state(tracker)
+        if tracker.in_progress_state and is_accepted("tracker.in_progress_state", "tracker.handoff_state"):
+            yield from _in_progress_state(tracker)
+        yield from _slots_by_state(agent.max_concurrent_agents_by_state, tracker.active_states)
+    root = str(settings.workspace.root.resolve())
+    if ":" in root and is_accepted("workspace.root"):
+        detail = f"git cannot be kept below {root}, because it takes the colon for the end of a path"
+        yield "error", "workspace.root", f"{detail}; choose a directory without one"
+    if is_given("agent.max_sessions") and is_accepted("agent.max_sessions"):
+        if is_given("budget.per_issue.sessions"):
+            yield "warning", "agent.max_sessions", "has no effect beside budget.per_issue.sessions; remove it"
+        elif agent.max_sessions == 0:
+            bound = f"0 leaves the usual bound of {settings.budget.per_issue.sessions} sessions per issue"
             fix = "to lift it write budget: {per_issue: {sessions: unlimited}}"
-            yield "warning", key, f"0 leaves the usual bound of {bound} sessions per issue; {fix}"
+            yield "warning", "agent.max_sessions", f"{bound}; {fix}"
+    for name in agent.env:
+        if name not in variables:
+            yield "warning", "agent.env", f"{name} is not set, so the agent will not get it"
 
 
-def check_variables(variables: Variables, workflow: str, problems: Problems) -> None:
+def _state_lists(tracker: TrackerConfig) -> Iterator[Contradiction]:
+    if not tracker.active_states and not tracker.terminal_states:
+        key = "tracker.active_states"
+        yield "error", key, "is missing; list the states in which an issue is to be worked on"
+    for state in tracker.terminal_states:
+        if _has(tracker.active_states, state):
+            yield "error", "tracker.terminal_states", f'"{state}" is also in tracker.active_states'
+
+
+def _handoff_state(tracker: TrackerConfig) -> Iterator[Contradiction]:
+    state, key = tracker.handoff_state, "tracker.handoff_state"
+    if _has(tracker.active_states, state):
+        yield "error", key, f'"{state}" is also in tracker.active_states'
+    elif _has(tracker.terminal_states, state):
+        yield "error", key, f'"{state}" is also in tracker.terminal_states'
+    elif not tracker.active_states:
+        yield "error", key, "needs tracker.active_states; without them an issue handed off would start again"
+
+
+def _in_progress_state(tracker: TrackerConfig) -> Iterator[Contradiction]:
+    state, key = tracker.in_progress_state, "tracker.in_progress_state"
+    if state.lower() == tracker.handoff_state.lower():
+        yield "error", key, "must differ from tracker.handoff_state"
+    elif _has(tracker.terminal_states, state):
+        yield "error", key, f'"{state}" is also in tracker.terminal_states'
+    elif tracker.active_states and not _has(tracker.active_states, state):
+        yield "error", key, f'"{state}" must be one of tracker.active_states'
+
+
+def _slots_by_state(slots: Iterable[str], active: tuple[str, ...]) -> Iterator[Contradiction]:
+    seen: set[str] = set()
+    for name in slots:
+        key = f"agent.max_concurrent_agents_by_state.{name}"
+        if name.lower() in seen:
+            yield "error", key, "is given twice; upper and lower case do not matter here"
+        seen.add(name.lower())
+        if active and not _has(active, name):
+            hint = did_you_mean(name, active)
+            yield "warning", key, f"is not one of tracker.active_states, so it has no effect{hint}"
+
+
+def check_variables(variables: Variables, workflow: WorkflowText, problems: Problems) -> None:
     """Warn of those that look like a setting and are none. What the workflow mentions somebody wants to be so."""
     settings = {override_name(key): (key, kind.env) for key, kind, _ in leaves(WorkflowSettings())}
     expected = {*OURS, *(name for name, (_, overridable) in settings.items() if overridable)}
-    expected |= {*VARIABLE_NAME.findall(workflow)}
+    expected |= {*VARIABLE_NAME.findall(workflow.settings), *VARIABLE_NAME.findall(workflow.prompt)}
     for name in sorted({name for name in variables.values if name.startswith(PREFIX)} - expected):
         close = closest(name, [*settings, ENV_FILE], _ALIKE)
         if not close and name.removeprefix(PREFIX).partition("_")[0].lower() not in entries(WorkflowSettings):

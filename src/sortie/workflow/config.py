@@ -128,23 +128,18 @@ class Config(WorkflowSettings, frozen=True, kw_only=True, dict=True):
     """The settings as facts, and what else is known of the file.
 
     `options` holds the blocks named after tracker and agent kinds; `overrides` are the variables that this was read
-    with, wherever they were set; `lines` is for `line_of`.
+    with, wherever they were set.
     """
 
     path: Path
     options: dict[str, dict[str, Any]]
     secrets: tuple[str, ...]
     overrides: dict[str, str]
-    lines: dict[str, int]
 
     @property
     def base(self) -> Path:
         """Where relative paths start."""
         return self.path.parent
-
-    def line_of(self, key: str) -> int:
-        """The line of a key such as `file.path`, or of the nearest section around it that is written down."""
-        return line_of(self.lines, key)
 
     def policy(self) -> Policy:
         return self._policy
@@ -171,10 +166,3 @@ class Config(WorkflowSettings, frozen=True, kw_only=True, dict=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("path", str(self.path)), ("tracker", self.tracker.kind), ("agent", self.agent.kind)]
-
-
-def line_of(lines: dict[str, int], key: str) -> int:
-    """The line of a key, or of the nearest section around it that is written down."""
-    while key and key not in lines:
-        key = key.rpartition(".")[0]
-    return lines.get(key, 1)

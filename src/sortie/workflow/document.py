@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,7 @@ import yaml
 from msgspec import Struct
 from yaml.constructor import SafeConstructor
 
-from ..errors import ConfigurationError
-from .config import line_of
-from .problems import Problems
+from .problems import Problems, Severity
 
 LARGEST_FILE = 1024 * 1024
 # Far beyond any real workflow. The parser below us would overflow its stack on deep nesting, and aliases of
@@ -26,47 +25,53 @@ DEEPEST = 40
 MOST_VALUES = 5_000
 LARGEST_NUMBER = 10**15
 
+# Of the settings, in the file: they stand below a fence.
+_FIRST_LINE = 2
+
 _TAG = "tag:yaml.org,2002:"
+_PLAIN: dict[str, Callable[[SafeConstructor, yaml.ScalarNode], bool | int | float | None]] = {
+    "null": SafeConstructor.construct_yaml_null,
+    "bool": SafeConstructor.construct_yaml_bool,
+    "int": SafeConstructor.construct_yaml_int,
+    "float": SafeConstructor.construct_yaml_float,
+}
 # The one written in Python would be slow, and quotes the text in its errors.
 _LOADER = yaml.CSafeLoader
 
 
 class WorkflowText(Struct, frozen=True):
-    """The two halves of the file, each with the line of the file on which it begins."""
+    """The two halves of the file; `prompt_line` is the line of the file on which the prompt begins."""
 
     settings: str
-    settings_line: int
     prompt: str
     prompt_line: int
 
 
-def read_file(path: Path) -> bytes:
-    """The content of a regular file of at most a mebibyte; anything else is refused in one sentence."""
+def read_file(path: Path, problems: Problems, *, missing: Severity = "error") -> bytes | None:
+    """The content of a regular file of at most a mebibyte; None, with the problem noted, for anything else."""
+    severity: Severity = "error"
     try:
         # Opening a FIFO would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError as error:
-        raise ConfigurationError("there is no such file") from error
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                with open(descriptor, "rb", closefd=False) as file:
+                    content = file.read(LARGEST_FILE + 1)
+                if len(content) <= LARGEST_FILE:
+                    return content
+                message = "the file is larger than 1 MiB"
+            else:
+                message = "this is not a regular file"
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        severity, message = missing, "there is no such file"
     except OSError as error:
-        raise _unreadable(error) from error
-    except ValueError as error:
-        raise ConfigurationError("this is not a possible file name") from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigurationError("this is not a regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(LARGEST_FILE + 1)
-    except OSError as error:
-        raise _unreadable(error) from error
-    finally:
-        os.close(descriptor)
-    if len(content) > LARGEST_FILE:
-        raise ConfigurationError("the file is larger than 1 MiB")
-    return content
-
-
-def _unreadable(error: OSError) -> ConfigurationError:
-    return ConfigurationError(f"the file cannot be read: {(error.strerror or 'unknown error').lower()}")
+        message = f"the file cannot be read: {(error.strerror or 'unknown error').lower()}"
+    except ValueError:
+        message = "this is not a possible file name"
+    problems.add(severity, message, file=str(path))
+    return None
 
 
 def decode(content: bytes, problems: Problems, *, file: str = "") -> str | None:
@@ -80,8 +85,11 @@ def decode(content: bytes, problems: Problems, *, file: str = "") -> str | None:
         return None
 
 
-def split(text: str, problems: Problems) -> WorkflowText | None:
+def split(content: bytes, problems: Problems) -> WorkflowText | None:
     """Settings between the first two lines `---`, the prompt after them; None where that form is missing."""
+    text = decode(content, problems)
+    if text is None:
+        return None
     lines = text.split("\n")
     if len(lines) < 2 or not _is_fence(lines[0]):
         problems.error(
@@ -95,7 +103,7 @@ def split(text: str, problems: Problems) -> WorkflowText | None:
     prompt = "\n".join(lines[closing:])
     if not prompt.strip():
         problems.error("the prompt is empty; write it after this line", line=closing)
-    return WorkflowText("\n".join(lines[1 : closing - 1]) + "\n", 2, prompt, closing + 1)
+    return WorkflowText("\n".join(lines[1 : closing - 1]) + "\n", prompt, closing + 1)
 
 
 def _is_fence(line: str) -> bool:
@@ -108,36 +116,38 @@ class Tree(Struct, frozen=True):
     `unusable` holds the key paths whose value is a problem already; they stand in `values` as None.
     """
 
-    values: dict[str, Any]
-    lines: dict[str, int]
-    unusable: frozenset[str] = frozenset()
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    unusable: Collection[str] = ()
 
     def line_of(self, key: str) -> int:
-        return line_of(self.lines, key)
+        """The line of a key, or of the nearest section around it that is written down."""
+        while key and key not in self.lines:
+            key = key.rpartition(".")[0]
+        return self.lines.get(key, 1)
 
 
-def read_tree(text: str, first_line: int, problems: Problems) -> Tree | None:
+def read_tree(text: str, problems: Problems) -> Tree | None:
     """The settings, or None with the problem noted where they are not a YAML map."""
     try:
         if _too_deep(text):
-            problems.error("the settings are nested too deeply", line=first_line)
+            problems.error("the settings are nested too deeply", line=_FIRST_LINE)
             return None
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
         line, message = _syntax_error(error, text)
-        problems.error(f"not valid YAML: {message}", line=first_line + line)
+        problems.error(f"not valid YAML: {message}", line=_FIRST_LINE + line)
         return None
     if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null"):
-        return Tree({}, {})
+        return Tree()
     if not isinstance(root, yaml.MappingNode):
-        problems.error('the settings must be a map of keys and values such as "tracker:"', line=first_line)
+        problems.error('the settings must be a map of keys and values such as "tracker:"', line=_FIRST_LINE)
         return None
-    conversion = _Conversion(text, first_line, problems)
+    conversion = _Conversion(text, problems)
     try:
-        values = conversion.mapping(root, "")
-        return Tree(values, conversion.lines, frozenset(conversion.unusable))
+        return Tree(conversion.mapping(root, "", 0), conversion.lines, conversion.unusable)
     except _TooMuch:
-        problems.error("the settings contain too many values, or refer to themselves", line=first_line)
+        problems.error("the settings contain too many values, or refer to themselves", line=_FIRST_LINE)
         return None
 
 
@@ -170,17 +180,15 @@ class _TooMuch(Exception):
 
 
 class _Conversion:
-    def __init__(self, text: str, first_line: int, problems: Problems) -> None:
+    def __init__(self, text: str, problems: Problems) -> None:
         self.lines: dict[str, int] = {}
         self.unusable: set[str] = set()
-        self._first_line = first_line
         self._line_ends = [index for index, character in enumerate(text) if character == "\n"]
         self._problems = problems
         self._values = 0
-        self._depth = 0
         self._constructor = SafeConstructor()
 
-    def mapping(self, node: yaml.MappingNode, path: str) -> dict[str, Any]:
+    def mapping(self, node: yaml.MappingNode, path: str, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = self._line(key_node)
@@ -194,34 +202,30 @@ class _Conversion:
                 self._problems.error(f"is given twice, first on line {first}", key=key_path, line=line)
                 continue
             self.lines[key_path] = line
-            result[key] = self._value(value_node, key_path)
+            result[key] = self._value(value_node, key_path, depth + 1)
         return result
 
-    def _value(self, node: yaml.Node, path: str) -> Any:
+    def _value(self, node: yaml.Node, path: str, depth: int) -> Any:
         self._values += 1
-        self._depth += 1
-        if self._values > MOST_VALUES or self._depth > DEEPEST + 1:
+        if self._values > MOST_VALUES or depth > DEEPEST + 1:
             raise _TooMuch
-        try:
-            if isinstance(node, yaml.MappingNode):
-                return self.mapping(node, path)
-            if isinstance(node, yaml.SequenceNode):
-                return [self._item(item, f"{path}.{index}") for index, item in enumerate(node.value)]
-            assert isinstance(node, yaml.ScalarNode)
-            return self._scalar(node, path)
-        finally:
-            self._depth -= 1
-
-    def _item(self, node: yaml.Node, path: str) -> Any:
-        self.lines[path] = self._line(node)
-        return self._value(node, path)
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, path, depth)
+        if isinstance(node, yaml.SequenceNode):
+            values = []
+            for index, item in enumerate(node.value):
+                self.lines[f"{path}.{index}"] = self._line(item)
+                values.append(self._value(item, f"{path}.{index}", depth + 1))
+            return values
+        assert isinstance(node, yaml.ScalarNode)
+        return self._scalar(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
         kind = node.tag.removeprefix(_TAG)
         if kind in ("str", "timestamp"):
             return self._unusable(node, path, "contains a NUL character") if "\0" in node.value else node.value
         try:
-            value = self._plain(kind, node)
+            value = _PLAIN[kind](self._constructor, node)
         except (ValueError, LookupError, ArithmeticError):
             return self._unusable(node, path, "cannot be understood; put it in quotes")
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
@@ -234,18 +238,6 @@ class _Conversion:
         # One bad entry spoils its list.
         self.unusable |= {path, section} if name.isdigit() else {path}
 
-    def _plain(self, kind: str, node: yaml.ScalarNode) -> bool | int | float | None:
-        match kind:
-            case "null":
-                return None
-            case "bool":
-                return bool(self._constructor.construct_yaml_bool(node))
-            case "int":
-                return int(self._constructor.construct_yaml_int(node))
-            case "float":
-                return float(self._constructor.construct_yaml_float(node))
-        raise ValueError(kind)
-
     def _line(self, node: yaml.Node) -> int:
         # Counted here: the parser takes some characters for line ends that no editor counts.
-        return self._first_line + bisect_left(self._line_ends, node.start_mark.index)
+        return _FIRST_LINE + bisect_left(self._line_ends, node.start_mark.index)

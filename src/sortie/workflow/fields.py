@@ -209,21 +209,13 @@ def leaves(section: Struct, path: str = "") -> Iterator[tuple[str, Kind, Any]]:
 
 def shown(value: Any, *, secret: bool = False) -> str:
     """A value as it may appear in a message."""
-    match value:
-        case None:
-            return "nothing"
-        case dict():
-            return "a map"
-        case list():
-            return "a list"
-        case str() if secret:
-            return "this text"
-        case bool() | int() | float() if secret:
-            return "a number or a truth value"
-        case str():
-            import json
+    nouns = {type(None): "nothing", dict: "a map", list: "a list"}
+    if type(value) in nouns:
+        return nouns[type(value)]
+    if secret:
+        return "this text" if isinstance(value, str) else "a number or a truth value"
+    if isinstance(value, str):
+        import json
 
-            return json.dumps(value if len(value) <= 40 else value[:39] + "…", ensure_ascii=False)
-        case bool():
-            return "true" if value else "false"
-    return str(value)
+        return json.dumps(value if len(value) <= 40 else value[:39] + "…", ensure_ascii=False)
+    return str(value).lower() if isinstance(value, bool) else str(value)

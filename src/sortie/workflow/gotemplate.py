@@ -66,19 +66,16 @@ class _Translation:
         word, _, rest = body.partition(" ")
         rest = rest.strip()
         match word:
-            case "if":
-                self._blocks.append(("endif", self._dot()))
-                return f"if {self._pipeline(rest)}"
+            case "if" | "with":
+                value = self._pipeline(rest)
+                self._blocks.append(("endif", value if word == "with" else self._dot()))
+                return f"if {value}"
             case "else" if rest.startswith("if "):
                 return f"elif {self._pipeline(rest[3:])}"
             case "else":
                 return "else"
             case "range":
                 return self._range(rest)
-            case "with":
-                value = self._pipeline(rest)
-                self._blocks.append(("endif", value))
-                return f"if {value}"
             case "end":
                 return self._blocks.pop()[0] if self._blocks else "endif"
         assigned = re.match(r"\$(\w+)\s*:?=\s*(.+)", body)
@@ -95,8 +92,7 @@ class _Translation:
         return self._blocks[-1][1] if self._blocks else ""
 
     def _pipeline(self, text: str) -> str:
-        tokens: list[str] = _TOKEN.findall(text)
-        return self._parse(tokens)
+        return self._parse(_TOKEN.findall(text))
 
     def _parse(self, tokens: list[str]) -> str:
         """Consumes tokens up to the closing parenthesis or the end."""

@@ -12,17 +12,13 @@ from msgspec import Struct
 from ..errors import ConfigurationError
 from .checks import NO_KINDS, Kinds, check_variables
 from .config import Config
-from .document import WorkflowText, decode, read_file, read_tree, split
+from .document import Tree, WorkflowText, read_file, read_tree, split
 from .problems import Problem, Problems
 from .settings import read_config
 from .template import PromptTemplate
-from .variables import Variables, gather
+from .variables import gather
 
 Inspect = Callable[[Config], Iterable[tuple[str, str]]]
-
-
-def nothing_more(_: Config) -> Iterable[tuple[str, str]]:
-    return ()
 
 
 class Workflow(Struct, frozen=True):
@@ -85,38 +81,33 @@ def examine(
     environ: Mapping[str, str],
     env_file: Path | None = None,
     kinds: Kinds = NO_KINDS,
-    inspect: Inspect = nothing_more,
+    inspect: Inspect = lambda _: (),
     trial: bool = True,
 ) -> Examination:
     """Never raises for anything that is wrong with the files."""
     problems = Problems(str(path))
     variables = gather(environ, env_file, problems)
-    content = _content(path, problems)
-    digest = _digest(variables.file_content, content, problems)
-    document = _document(content, variables, problems)
-    tree = read_tree(document.settings, document.settings_line, problems) if document else None
-    # With broken YAML every required key would seem to be missing.
-    config = read_config(path, tree, variables, kinds, problems) if tree else None
-    if document and trial and document.prompt.strip():
-        _check_prompt(document, config, problems)
-    if config:
-        _add_findings(inspect(config), config, problems)
+    content = read_file(path, problems)
+    digest = _digest(variables.file_content, content or b"", problems)
+    document = split(content, problems) if content is not None else None
+    config = None
+    if document:
+        check_variables(variables, document, problems)
+        # With broken YAML every required key would seem to be missing.
+        if tree := read_tree(document.settings, problems):
+            config = read_config(path, tree, variables, kinds, problems)
+        if trial and document.prompt.strip():
+            _check_prompt(document, config, problems)
+        if tree and config:
+            _add_findings(inspect(config), tree, problems)
     found = tuple(problems.in_order())
-    if config is None or document is None or any(problem.severity == "error" for problem in found):
-        return Examination(None, found, digest, config or _stand_in(path, variables, kinds))
-    template = PromptTemplate(document.prompt, str(path), document.prompt_line)
-    workflow = Workflow(config, template, tuple(str(problem) for problem in found), digest)
+    workflow = None
+    if config and document and not any(problem.severity == "error" for problem in found):
+        template = PromptTemplate(document.prompt, str(path), document.prompt_line)
+        workflow = Workflow(config, template, tuple(str(problem) for problem in found), digest)
+    # What an empty file would mean stands in, with what is wrong with that left unsaid.
+    config = config or read_config(path, Tree(), variables, kinds, Problems(str(path)))
     return Examination(workflow, found, digest, config)
-
-
-def _document(content: bytes, variables: Variables, problems: Problems) -> WorkflowText | None:
-    if any(problem.file == problems.file for problem in problems.in_order()):
-        return None
-    text = decode(content, problems)
-    document = split(text, problems) if text is not None else None
-    if document is not None:
-        check_variables(variables, text or "", problems)
-    return document
 
 
 def _check_prompt(document: WorkflowText, config: Config | None, problems: Problems) -> None:
@@ -127,36 +118,18 @@ def _check_prompt(document: WorkflowText, config: Config | None, problems: Probl
         problems.add(severity, message, line=document.prompt_line - 1 + line)
 
 
-def _stand_in(path: Path, variables: Variables, kinds: Kinds) -> Config:
-    """What an empty file would mean, with what is wrong with that left unsaid."""
-    unsaid = Problems(str(path))
-    empty = read_tree("", 1, unsaid)
-    assert empty is not None
-    return read_config(path, empty, variables, kinds, unsaid)
-
-
-def _add_findings(findings: Iterable[tuple[str, str]], config: Config, problems: Problems) -> None:
+def _add_findings(findings: Iterable[tuple[str, str]], tree: Tree, problems: Problems) -> None:
     """What a tracker or an agent found, unless that key is known to be wrong: then it looked at a stand-in."""
     wrong = {problem.key for problem in problems.in_order()}
     for key, message in findings:
         if key not in wrong:
-            problems.error(message, key=key, line=config.line_of(key))
-
-
-def _content(path: Path, problems: Problems) -> bytes:
-    try:
-        return read_file(path)
-    except ConfigurationError as error:
-        problems.error(error.message)
-        return b""
+            problems.error(message, key=key, line=tree.line_of(key))
 
 
 def _digest(env_content: bytes, content: bytes, problems: Problems) -> str:
     """Different for each content, and for each reason why there is none."""
+    reasons = (str(problem).encode("utf-8", "surrogateescape") for problem in problems.in_order())
     digest = hashlib.sha256(content)
-    for part in (
-        env_content,
-        *(str(problem).encode("utf-8", "surrogateescape") for problem in problems.in_order()),
-    ):
+    for part in (env_content, *reasons):
         digest.update(b"\0" + part)
     return digest.hexdigest()

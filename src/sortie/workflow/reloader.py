@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..file_watch import FileWatch
-from .checks import NO_KINDS, Kinds
 from .config import Config
-from .loader import Inspect, Workflow, examine, load, nothing_more
+from .loader import Circumstances, Workflow, examine, load
 from .variables import env_file_of
-
-
-class Unchanged(Struct, frozen=True):
-    pass
 
 
 class Changed(Struct, frozen=True):
@@ -35,39 +30,24 @@ class Broken(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-Reload = Unchanged | Changed | Broken
-
-
 class Reloader:
     """Holds the workflow in force. The first load must succeed; later ones cannot make it worse."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        environ: Mapping[str, str],
-        env_file: Path | None = None,
-        kinds: Kinds = NO_KINDS,
-        inspect: Inspect = nothing_more,
-    ) -> None:
+    def __init__(self, path: Path, **circumstances: Unpack[Circumstances]) -> None:
+        env_file = env_file_of(circumstances["environ"], circumstances.get("env_file"))
         self._path = path
-        self._environ = environ
-        self._env_file = env_file_of(environ, env_file)
-        self._kinds = kinds
-        self._inspect = inspect
-        self._watch = FileWatch([path, self._env_file] if self._env_file else [path])
-        self.current = load(path, environ=environ, env_file=env_file, kinds=kinds, inspect=inspect)
+        self._circumstances = circumstances
+        self._watch = FileWatch([path, env_file] if env_file else [path])
+        self.current = load(path, **circumstances)
         self._seen = self.current.digest
 
-    def refresh(self) -> Reload:
-        """Look at the files again; each content is reported once."""
+    def refresh(self) -> Changed | Broken | None:
+        """Look at the files again; each content is reported once, and None where there is no new one."""
         if not self._watch.changed():
-            return Unchanged()
-        found = examine(
-            self._path, environ=self._environ, env_file=self._env_file, kinds=self._kinds, inspect=self._inspect
-        )
+            return None
+        found = examine(self._path, **self._circumstances)
         if found.digest == self._seen:
-            return Unchanged()
+            return None
         self._seen = found.digest
         if found.workflow is None:
             return Broken(found.errors)

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from .checks import Checks, Kinds
+from .checks import Kinds, contradictions
 from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, WorkflowSettings
 from .document import Tree
 from .fields import Content, Kind, Map, Unfit, entries, leaves, shown
 from .problems import Problems, did_you_mean
-from .variables import OURS, PREFIX, Variables, at_home, expand, override_name, secrets_of
+from .variables import OURS, PREFIX, Variables, expand, override_name, secrets_of
 
 Section = TypeVar("Section", bound=Struct)
 
@@ -27,7 +27,9 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
     settings = reading.settings()
     tracker, agent = settings.tracker, settings.agent
     options = reading.options(kinds, (tracker.kind, agent.kind))
-    for severity, key, message in Checks(settings, reading.rejected, reading.is_given).run(kinds, variables.values):
+    for severity, key, message in contradictions(
+        settings, kinds, variables.values, is_accepted=reading.is_accepted, is_given=reading.is_given
+    ):
         problems.add(severity, message, key=key, line=tree.line_of(key))
     budget, sessions = settings.budget, agent.max_sessions
     if sessions and not reading.is_given("budget.per_issue.sessions"):
@@ -43,17 +45,16 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
         overrides={
             name: value for name, value in variables.values.items() if name.startswith(PREFIX) and name not in OURS
         },
-        lines=tree.lines,
     )
 
 
 class Reading:
-    """`rejected` holds the keys whose value was refused: their defaults stand in, so that one mistake is
+    """`_rejected` holds the keys whose value was refused: their defaults stand in, so that one mistake is
     not reported as several.
     """
 
     def __init__(self, base: Path, tree: Tree, variables: Variables, problems: Problems) -> None:
-        self.rejected = set(tree.unusable)
+        self._rejected = set(tree.unusable)
         self._base = base
         self._tree = tree
         self._variables = variables
@@ -81,7 +82,10 @@ class Reading:
         return found
 
     def is_given(self, key: str) -> bool:
-        return key in self._tree.lines or bool(self._variables.values.get(override_name(key)))
+        return key in self._tree.lines or override_name(key) in self._variables.values
+
+    def is_accepted(self, *keys: str) -> bool:
+        return self._rejected.isdisjoint(keys)
 
     def _section(self, default: Section, given: Any, path: str) -> Section:
         known, written = entries(type(default)), self._map(given, path)
@@ -100,7 +104,7 @@ class Reading:
         key = _join(path, name)
         if isinstance(entry, Kind):
             value = self._setting(entry, default, written, name, key)
-            return self._place(value or default) if isinstance(default, Path) else value
+            return self._place(str(value or default)) if isinstance(default, Path) else value
         if not isinstance(entry, Map):
             return self._section(default, written.get(name), key)
         inner = self._map(written.get(name), key)
@@ -109,16 +113,16 @@ class Reading:
 
     def _setting(self, kind: Kind, default: Any, written: dict[str, Any], name: str, key: str) -> Any:
         variable = override_name(key)
-        override = self._variables.values.get(variable) if kind.env else None
-        if override is not None:
+        if kind.env and variable in self._variables.values:
             file, line = self._variables.origin(variable)
-            return self._fit(kind, default, kind.from_text(override), key, shown_key=variable, file=file, line=line)
+            value = kind.from_text(self._variables.values[variable])
+            return self._fit(kind, default, value, key, shown_key=variable, file=file, line=line)
         if name not in written:
             return default
         value = written[name]
         if isinstance(value, str) and kind.expand != "nowhere":
             value = self._expanded(kind, key, value)
-        if key in self.rejected:
+        if key in self._rejected:
             return default
         return self._fit(kind, default, value, key, shown_key=key, file="", line=self._tree.line_of(key))
 
@@ -126,7 +130,7 @@ class Reading:
         try:
             return kind.read(value)
         except Unfit as unfit:
-            self.rejected.add(key)
+            self._rejected.add(key)
             actual = f", not {shown(value, secret=kind.secret)}" if unfit.item is None else ""
             if unfit.item is not None and line:
                 line = self._tree.line_of(f"{key}.{unfit.item}")
@@ -143,8 +147,10 @@ class Reading:
             self._refuse(f"uses ${name}, which is not set; set it, or write the value here", key)
         return text
 
-    def _place(self, text: str | Path) -> Path:
-        return self._base / at_home(str(text), self._variables.values)
+    def _place(self, path: str) -> Path:
+        if path != "~" and not path.startswith("~/"):
+            return self._base / path
+        return self._base / (self._variables.values.get("HOME") or Path.home()) / path[2:]
 
     def _map(self, given: Any, key: str) -> dict[str, Any]:
         if not isinstance(given, dict | None):
@@ -152,7 +158,7 @@ class Reading:
         return given if isinstance(given, dict) else {}
 
     def _refuse(self, message: str, key: str) -> None:
-        self.rejected.add(key)
+        self._rejected.add(key)
         self._problems.error(message, key=key, line=self._tree.line_of(key))
 
 

@@ -20,7 +20,7 @@ from ..core.model import Issue
 from ..errors import PromptError
 
 if TYPE_CHECKING:
-    from jinja2 import Template, TemplateSyntaxError
+    from jinja2 import Template
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 CONTINUATION_PROMPT = (
@@ -46,9 +46,9 @@ class PromptTemplate(Struct, frozen=True):
         if not self.is_template:
             return self.text
         try:
-            template = compiled(self.text)
-            with _bounded() if _can_take_long(self.text) else nullcontext():
-                prompt = "".join(_pieces(template, _data(issue, attempt, turn, max_turns))).strip()
+            template, can_take_long = compiled(self.text)
+            with _bounded() if can_take_long else nullcontext():
+                prompt = "".join(_pieces(template, prompt_data(issue, attempt, turn, max_turns))).strip()
         except PromptError as error:
             raise self._error(error.line, error.reason) from error
         except Exception as error:  # whatever an expression of the template may raise
@@ -74,20 +74,17 @@ def environment() -> ImmutableSandboxedEnvironment:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(text: str) -> Template:
-    """Raises `PromptError` with the line of the text."""
-    with compiling():
-        return environment().from_string(text)
+def compiled(text: str) -> tuple[Template, bool]:
+    """The template, and whether it repeats anything: to watch over one that does not costs more than to render it.
 
-
-@functools.lru_cache(maxsize=64)
-def _can_take_long(text: str) -> bool:
-    """Whether the template repeats anything: to watch over one that does not costs more than to render it."""
+    Raises `PromptError` with the line of the text.
+    """
     from jinja2 import nodes
 
     with compiling():
         tree = environment().parse(text)
-    return any(tree.find(kind) for kind in (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Call))
+        can_take_long = any(tree.find(kind) for kind in (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Call))
+        return environment().from_string(tree), can_take_long
 
 
 @contextmanager
@@ -98,14 +95,10 @@ def compiling() -> Iterator[None]:
     try:
         yield
     except TemplateSyntaxError as error:
-        raise PromptError("prompt", error.lineno, f"template: {_sentence(error)}") from error
+        message = (error.message or "syntax error").rstrip(".")
+        raise PromptError("prompt", error.lineno, f"template: {message[0].lower()}{message[1:]}") from error
     except (RecursionError, MemoryError, ArithmeticError, ValueError, SyntaxError) as error:
         raise PromptError("prompt", 1, "the template is too complex to be compiled") from error
-
-
-def _sentence(error: TemplateSyntaxError) -> str:
-    message = (error.message or "syntax error").rstrip(".")
-    return message[0].lower() + message[1:]
 
 
 def _pieces(template: Template, data: Mapping[str, Any]) -> Iterator[str]:
@@ -118,13 +111,10 @@ def _pieces(template: Template, data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line_of(error: BaseException) -> int:
-    line = 1
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == "<template>":
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return line
+    from traceback import walk_tb
+
+    lines = [line for frame, line in walk_tb(error.__traceback__) if frame.f_code.co_filename == "<template>"]
+    return lines[-1] if lines else 1
 
 
 @contextmanager
@@ -147,7 +137,8 @@ def _bounded() -> Iterator[None]:
         sys.settrace(before)
 
 
-def _data(issue: Issue, attempt: int, turn: int, max_turns: int) -> Mapping[str, Any]:
+def prompt_data(issue: Issue, attempt: int, turn: int, max_turns: int) -> dict[str, Any]:
+    """Everything that a prompt can speak about."""
     fields = msgspec.to_builtins(issue)
     for name in ("labels", "comments", "blocked_by"):
         if fields[name] is not None:

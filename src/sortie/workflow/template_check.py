@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 from jinja2 import nodes
@@ -21,29 +22,7 @@ from ..core.model import Blocker, Comment, Issue, IssueRef
 from ..errors import PromptError
 from .gotemplate import go_lines
 from .problems import Severity, did_you_mean, listed
-from .template import LONGEST_RENDERING, PromptTemplate, compiled, compiling, environment
-
-NAMES = ("issue", "attempt", "run", "ci_failure", "review_comments")
-FIELDS = {
-    "issue": Issue.__struct_fields__,
-    "issue.parent": IssueRef.__struct_fields__,
-    "issue.comments[]": Comment.__struct_fields__,
-    "issue.blocked_by[]": Blocker.__struct_fields__,
-    "run": ("turn_number", "max_turns", "is_continuation"),
-}
-
-_LISTS = ("issue.labels", "issue.comments", "issue.blocked_by")
-_NUMBERS = ("attempt", "issue.priority", "run.turn_number", "run.max_turns", "run.is_continuation")
-_TEXTS = {
-    "issue.labels[]",
-    *(f"{owner}.{field}" for owner, fields in FIELDS.items() for field in fields),
-} - {"issue.parent", *_LISTS, *_NUMBERS}
-# What has no fields has the methods of its type, such as `issue.title.upper()`.
-_WITHOUT_FIELDS = {
-    **dict.fromkeys(_LISTS, (list, "list")),
-    **dict.fromkeys(_NUMBERS, (int, "number")),
-    **dict.fromkeys(_TEXTS, (str, "text")),
-}
+from .template import LONGEST_RENDERING, PromptTemplate, compiled, compiling, environment, prompt_data
 
 _GIVEN_BY_JINJA = ("loop", "caller", "varargs", "kwargs", "self", "super")
 _FROM_OTHER_FILES = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
@@ -68,6 +47,11 @@ _FULL = Issue(
     updated_at="2026-03-25T14:30:00Z",
 )
 _MOMENTS = tuple(itertools.product((0, 1), (1, 2)))  # attempt, turn
+
+# What there is in a prompt, and of which type it is.
+_SAMPLE = prompt_data(_FULL, attempt=0, turn=1, max_turns=3)
+_SAMPLE["issue"]["agent"] = ""  # mostly None, which has no type to go by
+_NOUNS: dict[type, str] = {list: "list", int: "number", bool: "number", str: "text"}
 
 # What is looked up in a table of the template itself, or in a list, depends on what issues there really are.
 _LOOKED_UP = re.compile(r"'?(dict|list) object'? has no ")
@@ -131,35 +115,30 @@ def _mistakes_in(template: nodes.Template) -> Iterator[tuple[int, str]]:
     """Line and message of each; the lines are those of the syntax tree."""
     for other in template.find_all(_FROM_OTHER_FILES):
         yield other.lineno, "a prompt is a single file; include, import and extends do not work here"
-    own = _names_of_its_own(template)
+    bound = Counter(name.name for name in template.find_all(nodes.Name) if name.ctx != "load")
+    # What the template sets itself, anywhere; whether it is set in time shows when it is rendered.
+    own = {*bound, *(macro.name for macro in template.find_all(nodes.Macro))}
     for name in template.find_all(nodes.Name):
-        if name.name not in {*NAMES, *own, *_GIVEN_BY_JINJA, *environment().globals}:
-            hint = did_you_mean(name.name, NAMES) or f"; use {listed(NAMES)}"
+        if name.name not in {*_SAMPLE, *own, *_GIVEN_BY_JINJA, *environment().globals}:
+            hint = did_you_mean(name.name, _SAMPLE) or f"; use {listed(_SAMPLE)}"
             yield name.lineno, f'the prompt has no "{name.name}"{hint}'
-    items = _loop_variables(template)
+    items = _loop_variables(template, bound)
     for node in template.find_all((nodes.Getattr, nodes.Getitem)):
         yield from _field_mistakes(node, own - {*items}, items)
     for use in template.find_all((nodes.Filter, nodes.Test)):
-        known = environment().filters if isinstance(use, nodes.Filter) else environment().tests
+        is_filter = isinstance(use, nodes.Filter)
+        sort, known = ("filter", environment().filters) if is_filter else ("test", environment().tests)
         if use.name not in known:
-            sort = "filter" if isinstance(use, nodes.Filter) else "test"
             yield use.lineno, f'there is no {sort} "{use.name}"{did_you_mean(use.name, known)}'
 
 
-def _names_of_its_own(template: nodes.Template) -> set[str]:
-    """What the template sets itself, anywhere; whether it is set in time shows when it is rendered."""
-    macros = {macro.name for macro in template.find_all(nodes.Macro)}
-    return macros | {name.name for name in template.find_all(nodes.Name) if name.ctx != "load"}
-
-
-def _loop_variables(template: nodes.Template) -> dict[str, str]:
+def _loop_variables(template: nodes.Template, bound: Counter[str]) -> dict[str, str]:
     """What `comment` stands for in a loop over `issue.comments`; left out where the name is bound elsewhere too."""
-    bound = Counter(name.name for name in template.find_all(nodes.Name) if name.ctx != "load")
     return {
         loop.target.name: f"{path}[]"
         for loop in template.find_all(nodes.For)
         if isinstance(loop.target, nodes.Name) and bound[loop.target.name] == 1
-        if (path := _path(loop.iter, {})) in _LISTS
+        if isinstance(_sample(path := _path(loop.iter, {})), list)
     }
 
 
@@ -168,12 +147,26 @@ def _field_mistakes(node: nodes.Expr, own: set[str], items: Mapping[str, str]) -
     if field.endswith("[]") or owner.split(".")[0].removesuffix("[]") in own:
         return
     written = (_path(node, {}) or "").rpartition(".")[0].replace("[]", "[…]")
-    if owner in FIELDS and field not in FIELDS[owner]:
-        yield node.lineno, f'{written} has no field "{field}"{did_you_mean(field, FIELDS[owner])}'
-    if owner in _WITHOUT_FIELDS:
-        sort, noun = _WITHOUT_FIELDS[owner]
-        if field not in dir(sort):
-            yield node.lineno, f'{written} is a {noun} and has no "{field}"'
+    value = _sample(owner)
+    if isinstance(value, dict) and field not in value:
+        yield node.lineno, f'{written} has no field "{field}"{did_you_mean(field, value)}'
+    # What has no fields has the methods of its type, such as `issue.title.upper()`.
+    if type(value) in _NOUNS and field not in dir(value):
+        yield node.lineno, f'{written} is a {_NOUNS[type(value)]} and has no "{field}"'
+
+
+def _sample(path: str | None) -> Any:
+    """What the path leads to in a full issue; None where it leads nowhere."""
+    value: Any = _SAMPLE
+    for step in (path or "").replace("[]", ".[]").split("."):
+        match value:
+            case dict() if step in value:
+                value = value[step]
+            case [first, *_] if step == "[]":
+                value = first
+            case _:
+                return None
+    return value
 
 
 def _path(node: nodes.Node, items: Mapping[str, str]) -> str | None:

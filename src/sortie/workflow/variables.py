@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..errors import ConfigurationError
 from .document import decode, read_file
 from .fields import VARIABLE_NAME
 from .problems import Problems
@@ -47,10 +46,8 @@ class Variables(Struct, frozen=True):
 
 def env_file_of(environ: Mapping[str, str], env_file: Path | None) -> Path | None:
     """The `.env` file to use: only one that was asked for, never one that happens to be there."""
-    if env_file is not None:
-        return env_file
-    named = environ.get(ENV_FILE, "")
-    return Path(named) if named else None
+    named = environ.get(ENV_FILE)
+    return env_file or (Path(named) if named else None)
 
 
 def gather(environ: Mapping[str, str], env_file: Path | None, problems: Problems) -> Variables:
@@ -59,7 +56,7 @@ def gather(environ: Mapping[str, str], env_file: Path | None, problems: Problems
     content = b""
     env_file = env_file_of(environ, env_file)
     if env_file is not None:
-        content = _env_file_content(env_file, problems)
+        content = read_file(env_file, problems, missing="warning") or b""
         for line, name, value in _assignments(content, str(env_file), problems):
             values[name] = value
             origins[name] = (str(env_file), line)
@@ -68,16 +65,6 @@ def gather(environ: Mapping[str, str], env_file: Path | None, problems: Problems
             values[name] = value
             origins.pop(name, None)
     return Variables({name: value for name, value in values.items() if value}, origins, content)
-
-
-def _env_file_content(env_file: Path, problems: Problems) -> bytes:
-    try:
-        return read_file(env_file)
-    except ConfigurationError as error:
-        missing = isinstance(error.__cause__, FileNotFoundError)
-        note = problems.warning if missing else problems.error
-        note(error.message, file=str(env_file))
-        return b""
 
 
 def _assignments(content: bytes, file: str, problems: Problems) -> Iterable[tuple[int, str, str]]:
@@ -90,12 +77,8 @@ def _assignments(content: bytes, file: str, problems: Problems) -> Iterable[tupl
             # The line itself is not shown: it may hold half a password.
             problems.error("this line must have the form NAME=value", file=file, line=number)
         elif name.startswith(PREFIX):
-            yield number, name, _unquoted(value)
-
-
-def _unquoted(value: str) -> str:
-    quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'"
-    return value[1:-1] if quoted else value
+            is_quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'"
+            yield number, name, value[1:-1] if is_quoted else value
 
 
 def override_name(key: str) -> str:
@@ -116,13 +99,6 @@ def expand(text: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:
     return _REFERENCE.sub(value, text), missing
 
 
-def at_home(text: str, variables: Mapping[str, str]) -> Path:
-    """A path with a leading `~` or `~/` replaced by the home directory."""
-    if text == "~" or text.startswith("~/"):
-        return Path(variables.get("HOME") or Path.home()) / text[2:]
-    return Path(text)
-
-
 def secret_values(variables: Mapping[str, str], names: Iterable[str]) -> set[str]:
     """The values of those variables that are named like a secret."""
     return {variables[name] for name in names if name in variables and _SECRET_NAME.search(name)}
@@ -133,9 +109,7 @@ def secrets_of(
 ) -> tuple[str, ...]:
     """Every value that must not be shown: the tracker's key, and what is named like a secret."""
     names = {name for name in variables if name.startswith(PREFIX)} | set(passed)
-    found = secret_values(variables, names)
-    found.update(_secret_options(options))
-    return tuple(sorted({secret for secret in (*found, api_key) if secret}))
+    return tuple(sorted({*secret_values(variables, names), *_secret_options(options), api_key} - {""}))
 
 
 def _secret_options(value: Any, name: str = "") -> Iterable[str]:
