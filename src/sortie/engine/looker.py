@@ -18,8 +18,10 @@ from ..sources.source import Source
 from .context import Context
 from .effects import TRACKER_DEADLINE
 
-# A file that changes all the time is not read all the time.
+# A file that changes all the time is not read all the time: looking takes a twentieth of it at the most.
 SHORTEST_PAUSE = 0.02
+PAUSE_FOR_EACH_SECOND = 20
+LONGEST_PAUSE = 1.0
 PAUSE_AFTER_A_FAILURE = 1.0
 
 
@@ -63,9 +65,11 @@ class Looker:
         with self._scope:
             while True:
                 self._asked = anyio.Event()
+                began = anyio.current_time()
                 await self.look()
                 self._context.wake.set()
-                await anyio.sleep(SHORTEST_PAUSE)
+                took = anyio.current_time() - began
+                await anyio.sleep(min(max(SHORTEST_PAUSE, took * PAUSE_FOR_EACH_SECOND), LONGEST_PAUSE))
                 with anyio.move_on_after(self._pause(hurried)):
                     await self._asked.wait()
                 await self._left_alone()

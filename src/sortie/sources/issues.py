@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ class IssueSource:
         candidates = await self.tracker.fetch_candidates()
         # Tools of agents ask the same tracker: what changed is counted from the last look, not the last answer.
         changed = candidates.changed_since(self._last_answer)
-        issues = {issue.id: issue for issue in candidates.issues}
+        issues = dict(zip(map(attrgetter("id"), candidates.issues), candidates.issues, strict=True))
         elsewhere = held_elsewhere(schedule, issues)
         states = await self.tracker.fetch_states(elsewhere) if elsewhere else {}
         # An answer in a comment is what frees a parked issue, and not every tracker lists comments.

@@ -16,6 +16,8 @@ from ..core.model import Blocker, Issue
 from ..errors import TrackerError
 from .file_records import BYTE_ORDER_MARK, Record, complaint, issue_of, names_of, split, usable
 
+BLOCK = 128
+
 # Issues, sentences for those that cannot be used, and states, each by id.
 _Content = tuple[dict[str, Issue], dict[str, str], dict[str, str]]
 
@@ -40,6 +42,8 @@ class Table:
     _shared: dict[str, int]
     _blocked: dict[str, list[int]]
     _entries: list[_Entry]
+    # The text in parts of so many records, so that a change of one does not cost a walk over all.
+    _blocks: list[bytes]
     # The state of each issue by its id and by its identifier, for those that it blocks.
     _named: dict[str, str]
     _active: dict[str, Issue] | None
@@ -63,12 +67,17 @@ class Table:
 
     def text(self, changed: Mapping[int, bytes] = {}) -> bytes:
         """The whole text, with other texts at the positions in `changed`."""
-        texts = [entry.text for entry in self._entries]
-        for position, text in changed.items():
-            texts[position] = text
-        parts = self._gaps * 2
-        parts[0::2] = self._gaps
-        parts[1::2] = [*texts, b""]
+        blocks = self._blocks.copy()
+        for number in {position // BLOCK for position in changed}:
+            blocks[number] = self._block(number, changed)
+        return b"".join([*blocks, self._gaps[-1]])
+
+    def _block(self, number: int, changed: Mapping[int, bytes] = {}) -> bytes:
+        """The text of some records with what stands before each of them."""
+        first = number * BLOCK
+        parts: list[bytes] = []
+        for position, entry in enumerate(self._entries[first : first + BLOCK], first):
+            parts += (self._gaps[position], changed.get(position, entry.text))
         return b"".join(parts)
 
     def text_of(self, position: int) -> bytes:
@@ -140,6 +149,7 @@ class Table:
     def _put(self, position: int, text: bytes, issue: Issue) -> None:
         before = self.issues[issue.id]
         self._entries[position] = _Entry(text, issue)
+        self._blocks[position // BLOCK] = self._block(position // BLOCK)
         self.issues[issue.id] = issue
         if self._active is not None:
             was_active, is_active = self._is_active(before.state), self._is_active(issue.state)
@@ -180,6 +190,7 @@ class Table:
             elif isinstance(record, Record):
                 issues[position] = issue_of(record, self.named)
         self._entries = [_Entry(text, issue) for text, issue in zip(texts, issues, strict=True)]
+        self._blocks = [self._block(number) for number in range(-(-len(texts) // BLOCK))]
         self._index(issues)
 
     def _index(self, issues: list[Issue | None]) -> None:
