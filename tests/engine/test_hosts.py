@@ -18,7 +18,7 @@ from sortie.core.model import Issue
 from sortie.hosts.host import Host, OpenRun, RunNotFound
 from sortie.hosts.local_host import LocalHost
 from sortie.process.identity import RUN_MARK, STORE_MARK
-from sortie.testing.fakes import Heard
+from sortie.testing.fakes import EventCollector
 from sortie.testing.list_source import ListSource
 from sortie.testing.remote_host import RemoteHost, launch
 from sortie.testing.run_driver import ends, written
@@ -47,21 +47,21 @@ def machine(tmp_path):
 
 @pytest.fixture
 def heard():
-    return Heard()
+    return EventCollector()
 
 
 def local(home: Path, capacity: int | None = None) -> LocalHost:
     return LocalHost(home / "store.db", capacity=capacity)
 
 
-def orchestrator_of(home: Path, heard: Heard, script: str, *names: str) -> Orchestrator:
+def orchestrator_of(home: Path, heard: EventCollector, script: str, *names: str) -> Orchestrator:
     """One run at once on each of the two hosts; the first item goes to the local one."""
     source = ListSource(items(*names), home / "work", script)
     hosts: list[Host] = [local(home, 1), RemoteHost(home / "machine", 1)]
     return Orchestrator(source, hosts, home / "store.db", listeners=[heard])
 
 
-def sessions(heard: Heard, issue_id: str) -> int:
+def sessions(heard: EventCollector, issue_id: str) -> int:
     """How many were charged and not refunded."""
     refunds = [event for event in heard.of(ev.Settled, issue_id) if event.refund]
     return len(heard.of(ev.Claimed, issue_id)) - len(refunds)

@@ -27,7 +27,7 @@ from sortie.sources.issues import IssueSource
 from sortie.sources.source import RunFacts
 from sortie.store.commands import add_commands
 from sortie.testing.fake_host import FakeHost
-from sortie.testing.fakes import Heard, MemoryTracker
+from sortie.testing.fakes import EventCollector, MemoryTracker
 from sortie.testing.list_source import STATES, ListSource, TaskFolderSource
 from sortie.trackers.tracker import FETCHES_AT_ONCE, Candidates
 from sortie.workflow.reloader import Reloader
@@ -145,7 +145,7 @@ def item(name: str, *after: str, **fields: Any) -> Issue:
 
 @pytest.fixture
 def heard():
-    return Heard()
+    return EventCollector()
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def orchestrator(tmp_path, heard):
     return make
 
 
-def ended(heard: Heard) -> dict[str, str]:
+def ended(heard: EventCollector) -> dict[str, str]:
     """The last state that became known of each item."""
     return {event.issue_id: event.view.state for event in heard.all(ev.IssueSeen)}
 

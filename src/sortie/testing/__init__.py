@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..agents.mock import MockAgent, MockOptions, MockTurn
     from .agent_contract import AgentContract
     from .fake_host import FakeHost
-    from .fakes import ManualClock, MemoryTracker, Recorder
+    from .fakes import EventCollector, ManualClock, MemoryTracker, Recorder
     from .host_contract import HostContract
     from .remote_host import RemoteHost
     from .tracker_contract import TrackerContract
@@ -19,7 +19,7 @@ _HOMES = {
     "sortie.agents.mock": ("MockAgent", "MockOptions", "MockTurn"),
     "sortie.testing.agent_contract": ("AgentContract",),
     "sortie.testing.fake_host": ("FakeHost",),
-    "sortie.testing.fakes": ("ManualClock", "MemoryTracker", "Recorder"),
+    "sortie.testing.fakes": ("EventCollector", "ManualClock", "MemoryTracker", "Recorder"),
     "sortie.testing.host_contract": ("HostContract",),
     "sortie.testing.remote_host": ("RemoteHost",),
     "sortie.testing.tracker_contract": ("TrackerContract",),
@@ -27,6 +27,7 @@ _HOMES = {
 
 __all__ = [
     "AgentContract",
+    "EventCollector",
     "FakeHost",
     "HostContract",
     "ManualClock",

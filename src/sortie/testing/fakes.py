@@ -22,7 +22,7 @@ from ..trackers.tracker import Candidates
 E = TypeVar("E", bound=AnyEvent)
 
 
-class Heard(list[AnyEvent]):
+class EventCollector(list[AnyEvent]):
     """A listener that keeps every event and can be waited for."""
 
     def __call__(self, event: AnyEvent) -> None:
