@@ -85,12 +85,14 @@ def test_a_fault_of_one_agent_is_tried_by_a_run_of_that_agent():
 
 
 def test_limits_of_an_issue_take_the_place_of_those_of_the_workflow():
+    """Each by itself: an issue that names one bound is not without the others."""
     made = schedule(
         view("1", limits=Limits(sessions=1)),
         view("2"),
-        view("3", limits=Limits()),
+        view("3", limits=Limits(sessions=4)),
+        view("4", limits=Limits(turns=9)),
         rules=policy(per_issue=Limits(sessions=2)),
     )
-    for issue_id in "123":
+    for issue_id in "1234":
         made.spent[issue_id] = Spent(sessions=int(issue_id))
-    assert told(made) == ["park 1", "park 2", "start 3: new"]
+    assert told(made) == ["park 1", "park 2", "start 3: new", "park 4"]

@@ -58,6 +58,47 @@ def test_slots_bound_all_runs_and_those_of_each_state(project):
     assert most_at_once(project) == 2
 
 
+# -- items that do not follow the workflow in everything --------------------------------------------------------
+
+
+def test_an_issue_names_its_agent_its_turns_and_its_limits(project):
+    """The rest of the issues follow the workflow, which has a block for the other kind."""
+    project.workflow({"mock": {"turns": [{"input_tokens": 100}]}, "budget": {"per_issue": {"sessions": 1}}})
+    project.add("1", BLOCKED)
+    project.add("2", agent={"kind": "mock", "max_turns": 3})
+    project.add("3", agent={"kind": "mock", "max_turns": 9, "limits": {"tokens": 150}})
+    assert project.run() == 3
+    runs = {issue_id: project.runs(issue_id)[0] for issue_id in "123"}
+    assert {key: run.agent for key, run in runs.items()} == {"1": "command", "2": "mock", "3": "mock"}
+    assert (runs["2"].turns, runs["3"].turns) == (3, 2)
+    assert "all of 150 tokens used" in project.parked()["3"][1]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [({"kind": "robot"}, 'There is no agent of kind "robot"'), ({"model": "large"}, "command.model")],
+)
+def test_an_issue_whose_agent_does_not_exist_is_parked_alone(project, choice, sentence):
+    """It costs one session, not one after the other, and holds nobody up."""
+    project.add("1", agent=choice)
+    project.add("2", BLOCKED)
+    assert project.run() == 3
+    assert len(project.runs("1")) == len(project.runs("2")) == 1
+    kind, reason = project.parked()["1"]
+    assert kind == "error"
+    assert sentence in reason
+
+
+def test_what_waits_for_an_issue_that_failed_does_not_start(project):
+    """A failed dependency is not a finished one."""
+    project.workflow({"tracker": {"terminal_states": ["Done", "Cancelled"], "failed_states": ["cancelled"]}})
+    project.add("1", state="Cancelled")
+    project.add("2", BLOCKED, blocked_by=["T-1"])
+    assert project.run() == 3
+    assert project.runs("2") == []
+    assert "T-1 (Cancelled)" in project.sortie("why", "T-2").stdout
+
+
 def most_at_once(project: Project) -> int:
     running = most = 0
     for event in project.events(ev.Event):

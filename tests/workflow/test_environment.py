@@ -24,6 +24,7 @@ OVERRIDES = {
     "SORTIE_TRACKER_PROJECT": ("p", lambda config: config.tracker.project, "p"),
     "SORTIE_TRACKER_ACTIVE_STATES": (" a, b ,,", lambda config: config.tracker.active_states, ("a", "b")),
     "SORTIE_TRACKER_TERMINAL_STATES": ("z", lambda config: config.tracker.terminal_states, ("z",)),
+    "SORTIE_TRACKER_FAILED_STATES": ("Done", lambda config: config.tracker.failed_states, ("Done",)),
     "SORTIE_TRACKER_QUERY_FILTER": ("q", lambda config: config.tracker.query_filter, "q"),
     "SORTIE_TRACKER_HANDOFF_STATE": ("Review", lambda config: config.tracker.handoff_state, "Review"),
     "SORTIE_TRACKER_IN_PROGRESS_STATE": ("to do", lambda config: config.tracker.in_progress_state, "to do"),

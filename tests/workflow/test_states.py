@@ -20,6 +20,10 @@ def settings(*lines):
             [ACTIVE, "terminal_states: [DOING]"],
             '5: tracker.terminal_states: "DOING" is also in tracker.active_states',
         ),
+        (
+            [ACTIVE, TERMINAL, "failed_states: [Lost]"],
+            '6: tracker.failed_states: "Lost" must be one of tracker.term',
+        ),
         ([ACTIVE, "handoff_state: doing"], '5: tracker.handoff_state: "doing" is also in tracker.active_states'),
         ([TERMINAL, ACTIVE, "handoff_state: done"], '6: tracker.handoff_state: "done" is also in tracker.terminal'),
         ([TERMINAL, "handoff_state: Review"], "5: tracker.handoff_state: needs tracker.active_states"),

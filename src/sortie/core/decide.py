@@ -198,8 +198,7 @@ class _Dispatch:
     def _consider(self, rank: int, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
         order = dispatch_order(view, waiting)
-        limits = view.limits or self.schedule.policy.per_issue
-        if spent := session_refused(self.schedule.spent_on(view.id), limits):
+        if spent := session_refused(self.schedule.spent_on(view.id), self.schedule.limits_of(view)):
             self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
             return
         group = group_of(self.schedule, view)
@@ -311,8 +310,7 @@ class _Dispatch:
         if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
             reason = ("waiting", waiting.retry.kind)
         if reason is None:
-            limits = view.limits or self.schedule.policy.per_issue
-            if spent := session_refused(self.schedule.spent_on(view.id), limits):
+            if spent := session_refused(self.schedule.spent_on(view.id), self.schedule.limits_of(view)):
                 self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
                 return
             reason = self.held.get(group_of(self.schedule, view))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
 RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked", "started"]
@@ -38,6 +39,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     turns: int | None = None
     tokens: int | None = None
     usd: float | None = None
+
+    def filled_from(self, usual: Limits) -> Limits:
+        """With the usual bound wherever this names none."""
+        mine, theirs = asdict(self), asdict(usual)
+        return Limits(**{name: theirs[name] if bound is None else bound for name, bound in mine.items()})
 
 
 class AgentChoice(Struct, frozen=True, kw_only=True):

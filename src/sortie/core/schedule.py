@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .budget import Spent
+from .model import Limits
 from .policy import Policy
 from .records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
@@ -66,6 +67,11 @@ class Schedule:
     def provider_of(self, view: ev.View) -> str:
         """Who limits the agent of this issue: its kind, and its account where it names one."""
         return view.provider or self.agent_of(view)
+
+    def limits_of(self, view: ev.View | None) -> Limits:
+        """What may be spent on an issue: its own bounds where it names some, else those of the policy."""
+        usual = self.policy.per_issue
+        return view.limits.filled_from(usual) if view and view.limits else usual
 
     def fault_of(self, provider: str) -> Pause | None:
         """What keeps this agent from working at all, as far as is known."""

@@ -23,7 +23,7 @@ from ..core.liveness import Liveness
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
 from ..core.records import Claim
-from ..errors import SortieError, TrackerError
+from ..errors import ConfigurationError, SortieError, TrackerError
 from ..hosts.host import RunLost
 from ..runs import messages as msg
 from ..runs.run_log import RunLog, log_path
@@ -102,7 +102,8 @@ class ActiveRun:
         except RunLost as error:
             outcome = await self._lost(error)
         except SortieError as error:
-            outcome = replace(outcome, status="failed", error=str(error), error_kind="run_failed")
+            again = not isinstance(error, ConfigurationError)
+            outcome = replace(outcome, status="failed", error=str(error), error_kind="run_failed", retryable=again)
         except Exception as error:  # the edge of a run: a defect here must not take the other runs along
             log.exception("run %s failed inside the orchestrator", self.claim.run_id)
             await self._host.cancel(self.claim.run_id)
@@ -270,8 +271,7 @@ class ActiveRun:
         self.bill()
         now, context = self.now(), self._context
         schedule, day = context.schedule, context.clock.day(now)
-        view = schedule.issues.get(self.claim.issue_id)
-        limits = (view.limits if view else None) or schedule.policy.per_issue
+        limits = schedule.limits_of(schedule.issues.get(self.claim.issue_id))
         if refused := turn_refused(schedule.spent_on(self.claim.issue_id), limits):
             return msg.Stop(cause="budget", detail=f"the budget of this issue is used up: {refused}")
         if refused := turn_refused(schedule.spent_today(day), schedule.policy.per_day):

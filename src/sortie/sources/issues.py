@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..agents.agent import Agent
+from ..agents.agent import Agent, AgentSettings
 from ..core.conclude import Next, Outcome, judge_issue, wants_handoff
 from ..core.events import Level
 from ..core.model import Issue, Usage
@@ -18,7 +18,7 @@ from ..core.observe import Look, held_elsewhere
 from ..core.policy import Policy
 from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
-from ..errors import AgentError
+from ..errors import AgentError, ConfigurationError
 from ..hosts.host import Removal
 from ..plugins import kinds, load_agent
 from ..runs.environment import passed_on
@@ -146,7 +146,7 @@ class IssueSource:
         )
         choice = issue.agent
         if choice and (choice.kind or choice.model):
-            spec = replace(spec, agent=self._agent_spec(choice.kind or config.agent.kind, choice.model))
+            spec = replace(spec, agent=self._chosen_agent(choice.kind or config.agent.kind, choice.model))
         if choice and choice.max_turns:
             spec = replace(spec, limits=replace(spec.limits, max_turns=choice.max_turns))
         if servers := adapters.operator_servers(config):  # the file may have changed
@@ -171,7 +171,7 @@ class IssueSource:
             run_id="",
             attempt=0,
             issue=Issue(id="", identifier="", title="", state=""),
-            agent=self._agent_spec(config.agent.kind),
+            agent=_agent_spec(adapters.agent_settings(config)),
             prompt=PromptSpec(text=prompt.text, file=prompt.file, line=prompt.line),
             workspace=WorkspaceSpec(root=self.workspace_root),
             signal=self.signal,
@@ -198,16 +198,15 @@ class IssueSource:
             rates=config.token_rates.get(config.agent.kind),
         )
 
-    def _agent_spec(self, kind: str, model: str = "") -> AgentSpec:
+    def _chosen_agent(self, kind: str, model: str) -> AgentSpec:
+        """That of an issue which does not follow the workflow; raises `ConfigurationError` where there is none."""
         settings = adapters.agent_settings(self.config, kind)
-        options = dict(settings.options) | ({"model": model} if model else {})
-        return AgentSpec(
-            kind=kind,
-            command=settings.command,
-            options=options,
-            base=str(settings.base),
-            read_timeout=settings.read_timeout,
-        )
+        if model:
+            settings = replace(settings, options={**settings.options, "model": model})
+        if problems := load_agent(kind).check(settings):
+            told = "; ".join(f"{key}: {sentence}" for key, sentence in problems)
+            raise ConfigurationError(f"The agent that this issue asks for cannot be used: {told}")
+        return _agent_spec(settings)
 
     def _tool_environment(self) -> dict[str, str]:
         tracker = self.config.tracker
@@ -298,3 +297,13 @@ class IssueSource:
         """The tracker is closed by the last version that uses it."""
         if self._owns_tracker:
             await self.tracker.aclose()
+
+
+def _agent_spec(settings: AgentSettings) -> AgentSpec:
+    return AgentSpec(
+        kind=settings.kind,
+        command=settings.command,
+        options=dict(settings.options),
+        base=str(settings.base),
+        read_timeout=settings.read_timeout,
+    )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
+from msgspec.structs import asdict
 
-from ..core.model import Blocker, Comment, Issue, IssueRef
+from ..core.model import AgentChoice, Blocker, Comment, Issue, IssueRef, Limits
 from ..errors import TrackerError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_QUOTE = 60
+AT_LEAST_ONE = Meta(ge=1)
 
 
 class _Ref(Struct, gc=False):
@@ -27,6 +29,21 @@ class _Comment(Struct, gc=False):
     author: str | None = None
     body: str | None = None
     created_at: str | None = None
+
+
+class _Limits(Struct, gc=False):
+    sessions: Annotated[int, AT_LEAST_ONE] | None = None
+    turns: Annotated[int, AT_LEAST_ONE] | None = None
+    tokens: Annotated[int, AT_LEAST_ONE] | None = None
+    usd: Annotated[float, Meta(gt=0)] | None = None
+
+
+class _Agent(Struct, gc=False):
+    kind: str | None = None
+    model: str | None = None
+    credential: str | None = None
+    max_turns: Annotated[int, AT_LEAST_ONE] | None = None
+    limits: _Limits | None = None
 
 
 class Record(Struct, gc=False):
@@ -46,6 +63,7 @@ class Record(Struct, gc=False):
     blocked_by: list[_Ref | str] | None = None
     created_at: str | None = None
     updated_at: str | None = None
+    agent: _Agent | None = None
 
 
 class Names(Struct):
@@ -65,6 +83,7 @@ _MUST_BE = {
     "parent": 'an object of texts, such as {"identifier": "PROJ-1"}',
     "comments": 'a list of objects with texts, such as [{"author": "ann", "body": "Done?"}]',
     "blocked_by": 'a list of issues, such as ["PROJ-1"]',
+    "agent": 'an object, such as {"kind": "codex", "max_turns": 5, "limits": {"usd": 1.5}}',
 }
 
 _array = msgspec.json.Decoder(list[Raw])
@@ -180,6 +199,18 @@ def issue_of(record: Record, states: Mapping[str, str]) -> Issue:
         blocked_by=tuple([_blocker(entry, states) for entry in record.blocked_by]) if record.blocked_by else (),
         created_at=record.created_at or "",
         updated_at=record.updated_at or "",
+        agent=_choice(record.agent) if record.agent else None,
+    )
+
+
+def _choice(agent: _Agent) -> AgentChoice:
+    limits = agent.limits
+    return AgentChoice(
+        kind=agent.kind or "",
+        model=agent.model or "",
+        credential=agent.credential or "",
+        max_turns=agent.max_turns,
+        limits=Limits(**asdict(limits)) if limits else None,
     )
 
 

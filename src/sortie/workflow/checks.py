@@ -40,7 +40,7 @@ def contradictions(
         if kind and kind not in known and known and is_accepted(f"{part}.kind"):
             fix = did_you_mean(kind, known) or f"; use one of: {', '.join(sorted(known))}"
             yield "error", f"{part}.kind", f'there is no {part} "{kind}" here{fix}'
-    if is_accepted("tracker", "tracker.active_states", "tracker.terminal_states"):
+    if is_accepted("tracker", "tracker.active_states", "tracker.terminal_states", "tracker.failed_states"):
         yield from _state_lists(tracker)
         if tracker.handoff_state and is_accepted("tracker.handoff_state"):
             yield from _handoff_state(tracker)
@@ -70,6 +70,9 @@ def _state_lists(tracker: TrackerConfig) -> Iterator[Contradiction]:
     for state in tracker.terminal_states:
         if _has(tracker.active_states, state):
             yield "error", "tracker.terminal_states", f'"{state}" is also in tracker.active_states'
+    for state in tracker.failed_states:
+        if not _has(tracker.terminal_states, state):
+            yield "error", "tracker.failed_states", f'"{state}" must be one of tracker.terminal_states'
 
 
 def _handoff_state(tracker: TrackerConfig) -> Iterator[Contradiction]:

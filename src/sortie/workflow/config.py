@@ -39,6 +39,7 @@ class TrackerConfig(Struct, frozen=True, kw_only=True):
     project: Annotated[str, PlainText(env=True, expand="whole")] = ""
     active_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
     terminal_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
+    failed_states: Annotated[tuple[str, ...], Texts(env=True)] = ()
     query_filter: Annotated[str, PlainText(env=True, expand="whole")] = ""
     handoff_state: Annotated[str, PlainText(filled=True, env=True, expand="whole")] = ""
     in_progress_state: Annotated[str, PlainText(filled=True, env=True, expand="whole")] = ""
@@ -149,6 +150,7 @@ class Config(WorkflowSettings, frozen=True, kw_only=True, dict=True):
         return Policy(
             active_states=self.tracker.active_states,
             terminal_states=self.tracker.terminal_states,
+            failed_states=self.tracker.failed_states,
             handoff_state=self.tracker.handoff_state,
             provider=self.agent.kind,
             max_concurrent=self.agent.max_concurrent_agents,
