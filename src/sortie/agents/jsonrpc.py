@@ -8,6 +8,7 @@ time.
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
@@ -57,9 +58,11 @@ class Message(Struct, frozen=True):
 
 
 class Listener(Protocol):
+    @abstractmethod
     def on_notification(self, message: Message) -> None:
         """A notification. Never raises."""
 
+    @abstractmethod
     def on_request(self, message: Message) -> Any:
         """The answer to a request, or raises `ResponseError`."""
 

@@ -66,15 +66,11 @@ class TurnReader(ABC):
         try:
             return list(self.events(line)) or [ALIVE]
         except (msgspec.DecodeError, RecursionError):  # not JSON, wrong types, or nested without end
-            return [*self.unreadable(line)] or [ALIVE]
+            return unreadable_line(line)
 
     @abstractmethod
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         """May raise `msgspec.DecodeError` for what is not the agent's format."""
-
-    def unreadable(self, line: bytes) -> Iterator[AgentEvent]:
-        """A line that is no event. Programs print warnings among their JSON, which nobody said."""
-        return program_lines(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
 
     def read_stderr(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
         """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
@@ -130,22 +126,23 @@ class Meter:
             self._reported = self._reported.plus(usage)
             yield Used(usage, cost_follows)
 
-    def reach(self, total: Usage, *, cost_follows: bool = False) -> Iterator[Used]:
+    def reach(self, total: Usage) -> Iterator[Used]:
         """A running total: only what goes beyond the amounts reported so far is new."""
-        known = self._reported
-        yield from self.add(
-            Usage(
-                max(total.input - known.input, 0),
-                max(total.output - known.output, 0),
-                max(total.cache_read - known.cache_read, 0),
-                max(total.cost_usd - known.cost_usd, 0.0),
-            ),
-            cost_follows=cost_follows,
-        )
+        return self.add(beyond(total, self._reported))
 
     def start_at(self, total: Usage) -> None:
         """What a running total stood at before this turn began."""
         self._reported = total
+
+
+def beyond(total: Usage, known: Usage) -> Usage:
+    """What the total has more than was known; a total that fell back has nothing."""
+    return Usage(
+        max(total.input - known.input, 0),
+        max(total.output - known.output, 0),
+        max(total.cache_read - known.cache_read, 0),
+        max(total.cost_usd - known.cost_usd, 0.0),
+    )
 
 
 def decode(line: bytes | msgspec.Raw, model: type[S]) -> S:
@@ -176,6 +173,11 @@ def readable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
     except (msgspec.DecodeError, RecursionError):
         pass  # wrong types say nothing, but somebody sent them
     return read or [ALIVE]
+
+
+def unreadable_line(line: bytes) -> list[AgentEvent]:
+    """A line that is no event. Programs print warnings among their JSON, which nobody said."""
+    return [*program_lines(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))] or [ALIVE]
 
 
 def message_lines(text: str) -> Iterator[Said]:

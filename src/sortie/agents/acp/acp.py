@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 import anyio
 
 from ...errors import AgentError
-from ..agent import AgentEvent, Finding, SessionOrder
+from ..agent import Finding, SessionOrder
 from ..cli_agent import NETWORK_VARIABLES
-from ..command_line import start_command
-from ..per_session import LongLivedSession, PerSessionAgent
+from ..per_session import PerSessionAgent
 from ..program import Program
-from .acp_conversation import AcpConversation, AcpOptions
+from .acp_session import AcpOptions, AcpSession
 
 _MCP_CONFIG = "SORTIE_MCP_CONFIG"
 
@@ -31,6 +30,7 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
         tested=("0.99.1", "0.99.1"),
     )
     options_type = AcpOptions
+    session_type = AcpSession
     settings = (
         # claude-agent-acp
         "ANTHROPIC_API_KEY",
@@ -101,9 +101,6 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
     # Claude Code repeats even a request whose key was refused, for minutes and without a word.
     default_environment: ClassVar[dict[str, str]] = {"CLAUDE_CODE_MAX_RETRIES": "2"}
 
-    def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> AcpConversation:
-        return AcpConversation(order, report, self.read_timeout, self.options, self.command)
-
     def environment(self, order: SessionOrder) -> dict[str, str]:
         return {**self.default_environment, **super().environment(order)}
 
@@ -117,13 +114,13 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
             config = Path(directory) / "mcp.json"
             config.write_text('{"mcpServers": {}}')
             try:
-                conversation = await self._probe({**environment, _MCP_CONFIG: str(config)})
+                session = await self._probe({**environment, _MCP_CONFIG: str(config)})
             except AgentError as error:
                 fix = error.fix or f"Run it by hand; for {self.program.name}: {self.program.install}"
                 return [Finding("FAIL", "program", f"`{self.command}`: {error.message}", fix)]
-        return [*self._findings(conversation), self.login(environment)]
+        return [*self._findings(session), self.login(environment)]
 
-    async def _probe(self, environment: Mapping[str, str]) -> AcpConversation:
+    async def _probe(self, environment: Mapping[str, str]) -> AcpSession:
         cwd_fd = os.open(self.base, os.O_RDONLY | os.O_DIRECTORY)
         order = SessionOrder(
             run_id=uuid.uuid4().hex,
@@ -134,22 +131,21 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
             workspace_fd=cwd_fd,
             environment=environment,
         )
-        conversation = self.conversation(order, lambda _: None)
         try:
-            child = await start_command(self.located(order), (), order, self.environment(order))
+            child = await self.start(order)
         finally:
             os.close(cwd_fd)
-        session = LongLivedSession(child, conversation)
+        session = AcpSession(self, order, child, lambda _: None)
         try:
-            await session.handshake()
+            await session.shake_hands()
         finally:
             with anyio.CancelScope(shield=True):
                 await child.end(grace=1.0)
                 await session.close()
-        return conversation
+        return session
 
-    def _findings(self, conversation: AcpConversation) -> list[Finding]:
-        who, agent = conversation.agent_info, conversation.agent
+    def _findings(self, session: AcpSession) -> list[Finding]:
+        who, agent = session.agent_info, session.agent
         findings = [Finding("PASS", "program", f"{self.command}: {who.name or 'an agent'} {who.version}".strip())]
         if not agent.tested:
             findings.append(
