@@ -35,6 +35,7 @@ _ESCAPE = re.compile(
 S = TypeVar("S", bound=Struct)
 
 ALIVE = Heartbeat()
+NOTHING_USED = Usage()
 
 
 class TurnExit(Struct, frozen=True):
@@ -93,6 +94,13 @@ class TurnReader(ABC):
         rest, self._partial_line = self._partial_line, ""
         yield from message_lines(rest)
 
+    def end_turn(self, failure: AgentError | None) -> Iterator[AgentEvent]:
+        """For the final event; what went wrong before it counts more than what it says."""
+        self.finished = True
+        self.failure = self.failure or failure
+        if self.failure:
+            yield ErrorReported(self.failure.message)
+
     def verdict(self, ending: TurnExit) -> AgentError | None:
         """None only where the turn completed."""
         if self.failure:
@@ -115,24 +123,23 @@ class TurnReader(ABC):
 
 
 class Meter:
-    """Counts of all kinds as amounts since the last report; an amount is never negative."""
+    """Counts of all kinds as amounts since the last report; an amount is never negative.
 
-    def __init__(self) -> None:
-        self._reported = Usage()
+    `reported` is what a running total stood at before this turn began.
+    """
+
+    def __init__(self, reported: Usage = NOTHING_USED) -> None:
+        self._reported = reported
 
     def add(self, usage: Usage, *, cost_follows: bool = False) -> Iterator[Used]:
         """An amount on top of what was reported."""
-        if usage != Usage():
+        if usage != NOTHING_USED:
             self._reported = self._reported.plus(usage)
             yield Used(usage, cost_follows)
 
     def reach(self, total: Usage) -> Iterator[Used]:
         """A running total: only what goes beyond the amounts reported so far is new."""
         return self.add(beyond(total, self._reported))
-
-    def start_at(self, total: Usage) -> None:
-        """What a running total stood at before this turn began."""
-        self._reported = total
 
 
 def beyond(total: Usage, known: Usage) -> Usage:

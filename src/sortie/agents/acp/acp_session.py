@@ -23,11 +23,11 @@ from ..per_session import PerSessionAgent, RpcSession
 from ..turn_reader import ALIVE, TurnExit, decode
 from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response
 from .acp_messages import (
-    AuthMethod,
     Capabilities,
     Implementation,
     InitializeAnswer,
     McpCapabilities,
+    Named,
     PermissionRequest,
     SessionAnswer,
     Sessions,
@@ -97,8 +97,7 @@ class AcpSession(RpcSession):
         return opened.session_id
 
     async def resume(self, session_id: str) -> None:
-        can = self._capabilities.session_capabilities
-        if can is not None and can.resume is not None:
+        if (self._capabilities.session_capabilities or {}).get("resume") is not None:
             method = "session/resume"
         elif self._capabilities.load_session:
             method = "session/load"
@@ -162,7 +161,7 @@ class AcpSession(RpcSession):
     def failure(self, error: ResponseError) -> AgentError:
         return classify_response(error)
 
-    async def _log_in(self, method: str, offered: list[AuthMethod]) -> None:
+    async def _log_in(self, method: str, offered: list[Named]) -> None:
         try:
             await self.peer.request("authenticate", {"methodId": method}, self.read_timeout)
         except ResponseError as error:

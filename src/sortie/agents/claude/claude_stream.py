@@ -16,7 +16,7 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
 from ..error_kinds import classify_error, not_permitted
-from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
+from ..turn_reader import NOTHING_USED, TurnExit, TurnReader, beyond, decode, message_lines, shorten
 
 _WORTH_WAITING_MS = 60_000.0
 
@@ -205,13 +205,8 @@ class ClaudeReader(TurnReader):
         if message.usage:
             # Each block of a message repeats the counts of the whole.
             counted = message.usage.as_usage()
-            known = self._counted.get(message.id, Usage())
+            fresh = beyond(counted, self._counted.get(message.id, NOTHING_USED))
             self._counted[message.id] = counted
-            fresh = Usage(
-                max(counted.input - known.input, 0),
-                max(counted.output - known.output, 0),
-                max(counted.cache_read - known.cache_read, 0),
-            )
             yield from self.meter.add(fresh, cost_follows=True)
 
     def _tool_results(self, turn: _Turn) -> Iterator[AgentEvent]:
@@ -250,7 +245,5 @@ class ClaudeReader(TurnReader):
             return classify_error(said, status=status, until=until, name=self._error_name)
         if result.stop_reason == "refusal":
             return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
-        if denied := [denial.tool_name for denial in result.permission_denials]:
-            fix = "Set claude-code.permission_mode or claude-code.allowed_tools."
-            return not_permitted("Claude Code", denied, fix)
-        return None
+        denied = [denial.tool_name for denial in result.permission_denials]
+        return not_permitted("Claude Code", denied, "Set claude-code.permission_mode or claude-code.allowed_tools.")

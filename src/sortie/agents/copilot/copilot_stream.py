@@ -148,7 +148,7 @@ class CopilotReader(TurnReader):
         if event.type in _COUNT_AT:
             yield from self._count()
         if event.type == "result":
-            yield from self._end_turn(decode(line, _CopilotResult))
+            yield from self._result(decode(line, _CopilotResult))
 
     def _event(self, event: _CopilotEvent) -> Iterator[AgentEvent]:
         match event.type:
@@ -243,16 +243,13 @@ class CopilotReader(TurnReader):
                 self._finish = call.finish
             yield from self.meter.add(call.usage)
 
-    def _end_turn(self, result: _CopilotResult) -> Iterator[AgentEvent]:
-        self.finished = True
+    def _result(self, result: _CopilotResult) -> Iterator[AgentEvent]:
         self.session_id = result.session_id
         if self._answered and not self._counted:
             yield ErrorReported(
                 "Copilot's journal of this session tells no tokens; the turn is counted without them."
             )
-        self.failure = self.failure or self._false_success(result.exit_code)
-        if self.failure:
-            yield ErrorReported(self.failure.message)
+        yield from self.end_turn(self._false_success(result.exit_code))
 
     def _false_success(self, exit_code: int) -> AgentError | None:
         if self._aborted:
@@ -267,10 +264,8 @@ class CopilotReader(TurnReader):
             return AgentError(AgentError.TURN_FAILED, "Copilot ended its turn without an answer of the model.")
         if self._finish == "length":
             return AgentError(AgentError.TURN_FAILED, "The answer of the model was cut off at its length limit.")
-        if self._denied:
-            fix = "Change copilot-cli.allow_tools or copilot-cli.deny_tools, or hide it with excluded_tools."
-            return not_permitted("Copilot", self._denied, fix)
-        return None
+        fix = "Change copilot-cli.allow_tools or copilot-cli.deny_tools, or hide it with excluded_tools."
+        return not_permitted("Copilot", self._denied, fix)
 
     def _fault(self, error: _CopilotError) -> AgentError:
         said = shorten(error.message, 600)
