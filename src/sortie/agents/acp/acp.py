@@ -33,59 +33,27 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
     session_type = AcpSession
     settings = (
         # claude-agent-acp
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_BASE_URL",
-        "ANTHROPIC_CUSTOM_HEADERS",
-        "ANTHROPIC_MODEL",
-        "API_TIMEOUT_MS",
-        "CLAUDE_CODE_EXECUTABLE",
-        "CLAUDE_CODE_MAX_RETRIES",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CODE_USE_BEDROCK",
-        "CLAUDE_CODE_USE_VERTEX",
-        "CLAUDE_CONFIG_DIR",
+        "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS",
+        "ANTHROPIC_MODEL", "API_TIMEOUT_MS", "CLAUDE_CODE_EXECUTABLE", "CLAUDE_CODE_MAX_RETRIES",
+        "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CONFIG_DIR",
         "IS_SANDBOX",
         # codex-acp
-        "CODEX_API_KEY",
-        "CODEX_CONFIG",
-        "CODEX_HOME",
-        "CODEX_PATH",
-        "MODEL_PROVIDER",
-        "OPENAI_API_KEY",
+        "CODEX_API_KEY", "CODEX_CONFIG", "CODEX_HOME", "CODEX_PATH", "MODEL_PROVIDER", "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
         # opencode acp
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_CONTENT",
-        "OPENCODE_CONFIG_DIR",
-        "OPENCODE_DISABLE_MODELS_FETCH",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
+        "OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR",
+        "OPENCODE_DISABLE_MODELS_FETCH", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
         # copilot --acp
-        "COPILOT_GITHUB_TOKEN",
-        "COPILOT_HOME",
-        "COPILOT_MODEL",
-        "COPILOT_OFFLINE",
-        "COPILOT_PROVIDER_API_KEY",
-        "COPILOT_PROVIDER_BASE_URL",
-        "COPILOT_PROVIDER_BEARER_TOKEN",
-        "COPILOT_PROVIDER_TYPE",
-        "COPILOT_PROVIDER_WIRE_API",
-        "GH_TOKEN",
-        "GITHUB_TOKEN",
+        "COPILOT_GITHUB_TOKEN", "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_OFFLINE",
+        "COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_BEARER_TOKEN",
+        "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_WIRE_API", "GH_TOKEN", "GITHUB_TOKEN",
         # gemini --acp
-        "GEMINI_API_KEY",
-        "GEMINI_CLI_HOME",
-        "GEMINI_MODEL",
-        "GOOGLE_API_KEY",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "GOOGLE_CLOUD_LOCATION",
-        "GOOGLE_CLOUD_PROJECT",
-        "GOOGLE_GEMINI_BASE_URL",
-        "GOOGLE_GENAI_USE_VERTEXAI",
+        "GEMINI_API_KEY", "GEMINI_CLI_HOME", "GEMINI_MODEL", "GOOGLE_API_KEY",
+        "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_PROJECT",
+        "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI",
         # all of them
         *NETWORK_VARIABLES,
-    )
+    )  # fmt: skip
     # No updates, no telemetry, no tools behind a search, no second process that swallows signals, no questions
     # whether the workspace is to be trusted.
     fixed_environment: ClassVar[dict[str, str]] = {

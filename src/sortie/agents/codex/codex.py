@@ -35,14 +35,9 @@ class Codex(PerSessionAgent[CodexOptions]):
     keys = ("CODEX_API_KEY", "OPENAI_API_KEY")
     login_fix = "Run `codex login`, or set CODEX_API_KEY."
     settings = (
-        "CODEX_HOME",
-        "CODEX_CA_CERTIFICATE",
-        "OPENAI_ORGANIZATION",
-        "OPENAI_PROJECT",
-        "SSL_CERT_FILE",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-    )
+        "CODEX_HOME", "CODEX_CA_CERTIFICATE", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "SSL_CERT_FILE",
+        "HTTPS_PROXY", "NO_PROXY",
+    )  # fmt: skip
     fixed_environment: ClassVar[dict[str, str]] = {"NO_COLOR": "1"}
 
     @classmethod

@@ -26,22 +26,9 @@ from .opencode_stream import OpenCodeReader
 
 # What OpenCode can be permitted; whatever else it knows are the tools of MCP servers, named server_tool.
 _TOOLS = (
-    "bash",
-    "doom_loop",
-    "edit",
-    "external_directory",
-    "glob",
-    "grep",
-    "list",
-    "lsp",
-    "question",
-    "read",
-    "skill",
-    "task",
-    "todowrite",
-    "webfetch",
-    "websearch",
-)
+    "bash", "doom_loop", "edit", "external_directory", "glob", "grep", "list", "lsp", "question", "read",
+    "skill", "task", "todowrite", "webfetch", "websearch",
+)  # fmt: skip
 _CONFIG_FILE = "opencode.json"
 # The kernel takes no variable of more than 128 KiB, its name included.
 _VARIABLE_LIMIT = 127 * 1024
@@ -77,37 +64,19 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
     )
     options_type = OpenCodeOptions
     keys = (
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "GEMINI_API_KEY",
-        "GOOGLE_GENERATIVE_AI_API_KEY",
-        "GROQ_API_KEY",
-        "MISTRAL_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "XAI_API_KEY",
-        "AZURE_API_KEY",
-        "AWS_BEARER_TOKEN_BEDROCK",
-        "OPENCODE_API_KEY",
+        "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY",
+        "XAI_API_KEY", "AZURE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "OPENCODE_API_KEY",
         "OPENCODE_AUTH_CONTENT",
-    )
+    )  # fmt: skip
     login_files = (".local/share/opencode/auth.json",)
     login_fix = "Set a key such as ANTHROPIC_API_KEY, or run `opencode auth login`."
     settings = (
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_DIR",
-        "OPENCODE_DISABLE_PROJECT_CONFIG",
-        "OPENCODE_DISABLE_MODELS_FETCH",
-        "OPENCODE_MODELS_URL",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "XDG_CACHE_HOME",
-        "AWS_PROFILE",
-        "AWS_REGION",
-        "AZURE_RESOURCE_NAME",
+        "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_PROJECT_CONFIG",
+        "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_MODELS_URL", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+        "XDG_STATE_HOME", "XDG_CACHE_HOME", "AWS_PROFILE", "AWS_REGION", "AZURE_RESOURCE_NAME",
         *NETWORK_VARIABLES,
-    )
+    )  # fmt: skip
     fixed_environment: ClassVar[dict[str, str]] = {
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
