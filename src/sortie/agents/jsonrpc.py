@@ -126,8 +126,10 @@ class Peer:
             self._lines = self._child.lines(LINE_LIMIT)
         try:
             async for line in self._lines:
-                message = self._decode(line)
-                if message is None:
+                try:
+                    message = decode(line, Message)
+                except (msgspec.DecodeError, RecursionError):
+                    self._listener.on_unreadable(line)
                     continue
                 if message.method:
                     await self._dispatch(message)
@@ -137,13 +139,6 @@ class Peer:
             self._lines = None  # a cancelled wait takes its iterator along
             raise
         return None
-
-    def _decode(self, line: bytes) -> Message | None:
-        try:
-            return decode(line, Message)
-        except (msgspec.DecodeError, RecursionError):
-            self._listener.on_unreadable(line)
-            return None
 
     async def _dispatch(self, message: Message) -> None:
         if message.id is UNSET or message.id is None:

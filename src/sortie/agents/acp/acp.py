@@ -66,11 +66,10 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
         "GEMINI_CLI_NO_RELAUNCH": "true",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    # Claude Code repeats even a request whose key was refused, for minutes and without a word.
-    default_environment: ClassVar[dict[str, str]] = {"CLAUDE_CODE_MAX_RETRIES": "2"}
 
     def environment(self, order: SessionOrder) -> dict[str, str]:
-        return {**self.default_environment, **super().environment(order)}
+        # Claude Code repeats even a request whose key was refused, for minutes and without a word.
+        return {"CLAUDE_CODE_MAX_RETRIES": "2", **super().environment(order)}
 
     def login(self, environment: Mapping[str, str]) -> Finding:  # noqa: ARG002 - every agent has its own
         return Finding("PASS", "login", "the agent logs in by itself; whether it can shows in the first turn")
@@ -114,17 +113,14 @@ class AcpAgent(PerSessionAgent[AcpOptions]):
 
     def _findings(self, session: AcpSession) -> list[Finding]:
         who, agent = session.agent_info, session.agent
-        findings = [Finding("PASS", "program", f"{self.command}: {who.name or 'an agent'} {who.version}".strip())]
+        program = Finding("PASS", "program", f"{self.command}: {who.name or 'an agent'} {who.version}".strip())
         if not agent.tested:
-            findings.append(
-                Finding("WARN", "version", "this agent was not tested; it is taken at the protocol's word.")
-            )
+            version = Finding("WARN", "version", "this agent was not tested; it is taken at the protocol's word.")
         elif agent.tested != who.version:
-            findings.append(
-                Finding("WARN", "version", f"{who.version} was not tested; tested with {agent.tested}.")
-            )
+            version = Finding("WARN", "version", f"{who.version} was not tested; tested with {agent.tested}.")
         else:
-            findings.append(Finding("PASS", "version", f"{who.version}; tested with {agent.tested}"))
+            version = Finding("PASS", "version", f"{who.version}; tested with {agent.tested}")
+        findings = [program, version]
         if agent.mcp_argument and agent.mcp_argument not in self.command:
             fix = f'Add `{agent.mcp_argument} @"${_MCP_CONFIG}"` to agent.command.'
             findings.append(Finding("WARN", "tools", "it takes no stdio MCP servers from its client.", fix))

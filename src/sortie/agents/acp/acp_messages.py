@@ -88,6 +88,19 @@ class SessionAnswer(Struct, frozen=True, rename="camel"):
     def option(self, category: str) -> ConfigOption | None:
         return next((one for one in self.config_options or [] if one.category == category), None)
 
+    @property
+    def mode_names(self) -> list[str]:
+        if self.modes is not None:
+            return [mode.id for mode in self.modes.available_modes]
+        option = self.option("mode")
+        return option.values if option is not None else []
+
+    @property
+    def model_names(self) -> list[str]:
+        if option := self.option("model"):
+            return option.values
+        return [model.model_id for model in self.models.available_models] if self.models else []
+
 
 class ListedSession(Struct, frozen=True, rename="camel"):
     session_id: str = ""

@@ -24,10 +24,10 @@ from ..turn_reader import ALIVE, TurnExit, decode
 from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response
 from .acp_messages import (
     Capabilities,
+    ConfigOption,
     Implementation,
     InitializeAnswer,
     McpCapabilities,
-    Named,
     PermissionRequest,
     SessionAnswer,
     Sessions,
@@ -85,8 +85,10 @@ class AcpSession(RpcSession):
         self._capabilities = introduction.agent_capabilities or Capabilities()
         self.agent_info = introduction.agent_info or Implementation()
         self.agent = KNOWN.get(self.agent_info.name, UNKNOWN)
-        if self._options.auth_method:
-            await self._log_in(self._options.auth_method, introduction.auth_methods or [])
+        if method := self._options.auth_method:
+            offered = [one.id for one in introduction.auth_methods or []]
+            login = "the login of acp.auth_method"
+            await self._choose("authenticate", {"methodId": method}, login, offered, AgentError.AUTH)
 
     async def start_conversation(self) -> str:
         self._running = RunningTotals()
@@ -161,16 +163,6 @@ class AcpSession(RpcSession):
     def failure(self, error: ResponseError) -> AgentError:
         return classify_response(error)
 
-    async def _log_in(self, method: str, offered: list[Named]) -> None:
-        try:
-            await self.peer.request("authenticate", {"methodId": method}, self.read_timeout)
-        except ResponseError as error:
-            raise AgentError(
-                AgentError.AUTH,
-                f"The agent refuses the login of acp.auth_method ({classify_response(error).message}).",
-                fix=_offer([one.id for one in offered]),
-            ) from error
-
     async def _answer(self, request: dict[str, Any], reader: AcpReader) -> list[AgentEvent]:
         try:
             return reader.answered(await self.peer.request("session/prompt", request, None))
@@ -195,50 +187,42 @@ class AcpSession(RpcSession):
 
     async def _begin(self, session_id: str, opened: SessionAnswer) -> None:
         self._session_id = session_id
-        options = self._options
-        if mode := options.mode or self._automatic_mode(opened):
-            await self._choose_mode(mode, opened)
+        options, modes = self._options, opened.mode_names
+        if mode := options.mode or self._automatic_mode(modes):
+            full_name = next((one for one in modes if one == mode or one.endswith(f"#{mode}")), mode)
+            await self._set("mode", full_name, modes, None if opened.modes is not None else opened.option("mode"))
         if options.model:
-            await self._choose_model(options.model, opened)
+            await self._set("model", options.model, opened.model_names, opened.option("model"))
         for name, value in options.config.items():
-            await self._set(name, value, "config", [one.id for one in opened.config_options or []])
+            await self._set("config", value, [one.id for one in opened.config_options or []], ConfigOption(name))
 
-    def _automatic_mode(self, opened: SessionAnswer) -> str | None:
+    def _automatic_mode(self, offered: list[str]) -> str | None:
         if self._options.permissions == "deny":
             return None
-        return next((mode for mode in self.agent.modes if mode in _modes(opened)), None)
+        return next((mode for mode in self.agent.modes if mode in offered), None)
 
-    async def _choose_mode(self, wanted: str, opened: SessionAnswer) -> None:
-        offered = _modes(opened)
-        mode = next((one for one in offered if one == wanted or one.endswith(f"#{wanted}")), wanted)
-        option = opened.option("mode")
-        if opened.modes is None and option is not None:
-            await self._set(option.id, mode, "mode", offered)
+    async def _set(self, key: str, value: str | bool, offered: list[str], option: ConfigOption | None) -> None:
+        """By an option of the agent's where it has one for this, else by the method that the protocol has."""
+        params: dict[str, Any] = {"sessionId": self._session_id}
+        if option is None:
+            method, params[f"{key}Id"] = f"session/set_{key}", value
         else:
-            await self._change("session/set_mode", {"modeId": mode}, "mode", offered)
+            method = "session/set_config_option"
+            params |= {"configId": option.id, "value": value}
+            if isinstance(value, bool):
+                params["type"] = "boolean"
+        await self._choose(method, params, f"acp.{key}", offered)
 
-    async def _choose_model(self, model: str, opened: SessionAnswer) -> None:
-        option = opened.option("model")
-        if option is not None:
-            await self._set(option.id, model, "model", option.values)
-            return
-        offered = [one.model_id for one in opened.models.available_models] if opened.models else []
-        await self._change("session/set_model", {"modelId": model}, "model", offered)
-
-    async def _set(self, name: str, value: str | bool, key: str, offered: list[str]) -> None:
-        typed = {"type": "boolean"} if isinstance(value, bool) else {}
-        params = {"configId": name, "value": value, **typed}
-        await self._change("session/set_config_option", params, key, offered)
-
-    async def _change(self, method: str, params: dict[str, Any], key: str, offered: list[str]) -> None:
+    async def _choose(
+        self, method: str, params: dict[str, Any], what: str, offered: list[str], kind: str = AgentError.CONFIG
+    ) -> None:
+        """Ask for something that the operator chose; refused, it names what there is."""
         try:
-            await self.peer.request(method, {"sessionId": self._session_id, **params}, self.read_timeout)
+            await self.peer.request(method, params, self.read_timeout)
         except ResponseError as error:
-            raise AgentError(
-                AgentError.CONFIG,
-                f"The agent refuses acp.{key} ({classify_response(error).message}).",
-                fix=_offer(offered),
-            ) from error
+            said = f"The agent refuses {what} ({classify_response(error).message})."
+            choice = f"It offers {', '.join(offered)}." if offered else "It offers no choice; leave the option out."
+            raise AgentError(kind, said, fix=choice) from error
 
     async def _skip_replay(self) -> None:
         """Until a question comes back with nothing of the replay before its answer."""
@@ -267,17 +251,6 @@ _GREETING = {
     "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
     "clientInfo": {"name": "sortie", "title": "Sortie", "version": __version__},
 }
-
-
-def _offer(names: list[str]) -> str:
-    return f"It offers {', '.join(names)}." if names else "It offers no choice; leave the option out."
-
-
-def _modes(opened: SessionAnswer) -> list[str]:
-    if opened.modes is not None:
-        return [mode.id for mode in opened.modes.available_modes]
-    option = opened.option("mode")
-    return option.values if option is not None else []
 
 
 def servers_for(

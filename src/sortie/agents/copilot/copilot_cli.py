@@ -120,24 +120,20 @@ class CopilotCli(PerTurnAgent[CopilotOptions]):
 
     def _flags(self) -> list[str]:
         options = self.options
-        flags: list[str] = []
-        for flag, value in (
+        named = (
             ("--model", options.model),
             ("--agent", options.agent),
             ("--reasoning-effort", options.reasoning_effort),
-        ):
-            if value:
-                flags.append(f"{flag}={value}")
-        if options.max_autopilot_continues:
-            flags += ["--autopilot", f"--max-autopilot-continues={options.max_autopilot_continues}"]
-        for flag, wanted in (
+        )
+        most = options.max_autopilot_continues
+        switches = (
+            ("--autopilot", most),
+            (f"--max-autopilot-continues={most}", most),
             ("--disable-builtin-mcps", options.disable_builtin_mcps),
             ("--no-custom-instructions", options.no_custom_instructions),
             ("--experimental", options.experimental),
-        ):
-            if wanted:
-                flags.append(flag)
-        return flags
+        )
+        return [f"{flag}={value}" for flag, value in named if value] + [flag for flag, on in switches if on]
 
     def _permissions(self, *, with_ours: bool) -> list[str]:
         """Our own tools stay allowed and visible wherever the operator names those that are."""

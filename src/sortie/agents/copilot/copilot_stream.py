@@ -44,13 +44,10 @@ class _CopilotEvent(Struct, frozen=True, rename="camel"):
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _CopilotServer(Struct, frozen=True):
+class _CopilotServer(Struct, frozen=True, rename="camel"):
+    """In a list it has a `name`, alone a `server_name`."""
+
     name: str = ""
-    status: str = ""
-    error: str | None = None
-
-
-class _ServerChanged(Struct, frozen=True, rename="camel"):
     server_name: str = ""
     status: str = ""
     error: str | None = None
@@ -75,15 +72,11 @@ class _ToolError(Struct, frozen=True):
     code: str | None = None
 
 
-class _CopilotToolResult(Struct, frozen=True):
-    content: Any = ""
-
-
 class _ToolEnd(Struct, frozen=True, rename="camel"):
     success: bool
     tool_call_id: str = ""
     error: _ToolError | None = None
-    result: _CopilotToolResult | None = None
+    result: dict[str, Any] | None = None
 
 
 class _Quota(Struct, frozen=True, rename="camel"):
@@ -153,8 +146,7 @@ class CopilotReader(TurnReader):
     def _event(self, event: _CopilotEvent) -> Iterator[AgentEvent]:
         match event.type:
             case "session.mcp_server_status_changed":
-                change = decode(event.data, _ServerChanged)
-                yield from self._server(_CopilotServer(change.server_name, change.status, change.error))
+                yield from self._server(decode(event.data, _CopilotServer))
             case "session.mcp_servers_loaded":
                 for server in decode(event.data, _ServersLoaded).servers:
                     yield from self._server(server)
@@ -198,16 +190,16 @@ class CopilotReader(TurnReader):
         return None
 
     def _server(self, server: _CopilotServer) -> Iterator[AgentEvent]:
-        if server.status not in _NO_TOOLS or server.name in self._broken:
-            return
-        self._broken.add(server.name)
-        detail = f"The MCP server {server.name} is {server.status}: {shorten(server.error or 'no reason given')}"
-        yield from self.server_failed(server.name, detail)
+        name = server.name or server.server_name
+        if server.status in _NO_TOOLS and name not in self._broken:
+            self._broken.add(name)
+            detail = f"The MCP server {name} is {server.status}: {shorten(server.error or 'no reason given')}"
+            yield from self.server_failed(name, detail)
 
     def _tool_end(self, end: _ToolEnd) -> ToolFinished:
         name = self._tools.pop(end.tool_call_id, "tool")
         if end.success:
-            return ToolFinished(name, detail=shorten(end.result.content if end.result else ""))
+            return ToolFinished(name, detail=shorten((end.result or {}).get("content", "")))
         error = end.error or _ToolError()
         if error.code == "denied":
             self._denied.add(name)

@@ -80,7 +80,8 @@ class Gemini(PerTurnAgent[GeminiOptions]):
         resume = ["--resume", turn.session_id] if turn.session_id else []
         return Invocation(
             arguments=["--output-format", "stream-json", *resume, *self._flags()],
-            stdin=_literal(turn.prompt),
+            # What begins with a slash is a command of Gemini's own.
+            stdin=f" {turn.prompt}" if turn.prompt.startswith("/") else turn.prompt,
             environment={"GEMINI_CLI_HOME": str(gemini_home.path_of(turn.order))},
         )
 
@@ -103,8 +104,3 @@ class Gemini(PerTurnAgent[GeminiOptions]):
         ):
             flags += [f"{flag}={value}" for value in values]
         return flags
-
-
-def _literal(prompt: str) -> str:
-    """The prompt as one that is not taken for a command of Gemini's own."""
-    return f" {prompt}" if prompt.startswith("/") else prompt

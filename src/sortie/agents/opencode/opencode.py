@@ -109,22 +109,15 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
         # With a title of its own it does not ask a model for one, whose tokens it would not tell.
         session = f"--session={turn.session_id}" if turn.session_id else f"--title={turn.order.identifier}"
         arguments = ["run", "--format=json", "--print-logs", "--log-level=WARN", session, *self._flags()]
-        return Invocation(
-            arguments=arguments,
-            stdin=turn.prompt,
-            environment={**self._configuration(turn.order), **self._permissions()},
-        )
+        environment = {**self._configuration(turn.order), **self._permissions()}
+        return Invocation(arguments=arguments, stdin=turn.prompt, environment=environment)
 
     def reader(self, turn: Turn) -> OpenCodeReader:
         return OpenCodeReader(turn.session_id)
 
     def environment(self, order: SessionOrder) -> dict[str, str]:
-        environment = super().environment(order)
-        return (
-            {**environment, "OPENCODE_DISABLE_AUTOCOMPACT": "1"}
-            if self.options.disable_autocompact
-            else environment
-        )
+        compaction = {"OPENCODE_DISABLE_AUTOCOMPACT": "1"} if self.options.disable_autocompact else {}
+        return {**super().environment(order), **compaction}
 
     def _flags(self) -> list[str]:
         options = self.options
