@@ -124,7 +124,8 @@ def classify_error(
     `status` is the HTTP status and `name` the agent's own name for the error, where they are told apart.
     """
     text = message.strip()[:_DETAIL] or "The agent reported an error without a message."
-    code = status if status else _status_in(text)
+    found = None if status else _STATUS.search(text)
+    code = int(found[found.lastindex or 0]) if found else status or None
     if code == 402 or (code in (None, 400, 403, 429) and _NO_CREDIT.search(text)):
         return AgentError(AgentError.AUTH, text, fix=_PAY)
     kind = _NAMED.get(name) or _kind(code, text)
@@ -202,11 +203,6 @@ def _error_report(stderr: str) -> str:
         if reporting:
             report.append(line)
     return "\n".join(report)[-_DETAIL:]
-
-
-def _status_in(text: str) -> int | None:
-    found = _STATUS.search(text)
-    return int(found[found.lastindex or 0]) if found else None
 
 
 def _signal_name(number: int) -> str:

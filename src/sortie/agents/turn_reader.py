@@ -48,13 +48,20 @@ class TurnExit(Struct, frozen=True):
 
 
 class TurnReader(ABC):
-    """Reads one turn. `session_id` is the agent's name for the conversation, as far as it has told it."""
+    """Reads one turn. `session_id` is the agent's name for the conversation, as far as it has told it.
+
+    `tools` are those at work, by the id of the call, `denied` those that it was not allowed to use. `limit_until`
+    is when a limit of the provider ends, where that was told.
+    """
 
     def __init__(self, session_id: str = "") -> None:
         self.session_id = session_id
         self.finished = False
         self.failure: AgentError | None = None
         self.meter = Meter()
+        self.tools: dict[str, str] = {}
+        self.denied: set[str] = set()
+        self.limit_until: float | None = None
         self._partial_line = ""
 
     @property

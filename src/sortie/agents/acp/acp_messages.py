@@ -102,12 +102,8 @@ class SessionAnswer(Struct, frozen=True, rename="camel"):
         return [model.model_id for model in self.models.available_models] if self.models else []
 
 
-class ListedSession(Struct, frozen=True, rename="camel"):
-    session_id: str = ""
-
-
 class Sessions(Struct, frozen=True):
-    sessions: list[ListedSession] = []
+    sessions: list[SessionAnswer] = []
 
 
 class PermissionOption(Struct, frozen=True, rename="camel"):

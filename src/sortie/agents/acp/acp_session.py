@@ -21,17 +21,8 @@ from ..mcp_servers import read_servers
 from ..options import Text
 from ..per_session import PerSessionAgent, RpcSession
 from ..turn_reader import ALIVE, TurnExit, decode
+from . import acp_messages as messages
 from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response
-from .acp_messages import (
-    Capabilities,
-    ConfigOption,
-    Implementation,
-    InitializeAnswer,
-    McpCapabilities,
-    PermissionRequest,
-    SessionAnswer,
-    Sessions,
-)
 from .acp_stream import AcpReader, RunningTotals
 
 VERSION = 1
@@ -62,10 +53,10 @@ class AcpSession(RpcSession):
     ) -> None:
         super().__init__(agent, order, child, report)
         self.agent: KnownAgent = UNKNOWN
-        self.agent_info = Implementation()
+        self.agent_info = messages.Implementation()
         self._options: AcpOptions = agent.options
         self._command = agent.command
-        self._capabilities = Capabilities()
+        self._capabilities = messages.Capabilities()
         self._session_id = ""
         self._running = RunningTotals()
         self._reader = AcpReader()
@@ -74,7 +65,7 @@ class AcpSession(RpcSession):
         self._claimed = True
 
     async def introduce(self) -> None:
-        introduction = await self.ask("initialize", _GREETING, InitializeAnswer)
+        introduction = await self.ask("initialize", _GREETING, messages.InitializeAnswer)
         if introduction.protocol_version != VERSION:
             raise AgentError(
                 AgentError.CONFIG,
@@ -82,8 +73,8 @@ class AcpSession(RpcSession):
                 f"not {VERSION}.",
                 fix="Install a version of it that speaks ours.",
             )
-        self._capabilities = introduction.agent_capabilities or Capabilities()
-        self.agent_info = introduction.agent_info or Implementation()
+        self._capabilities = introduction.agent_capabilities or messages.Capabilities()
+        self.agent_info = introduction.agent_info or messages.Implementation()
         self.agent = KNOWN.get(self.agent_info.name, UNKNOWN)
         if method := self._options.auth_method:
             offered = [one.id for one in introduction.auth_methods or []]
@@ -92,7 +83,7 @@ class AcpSession(RpcSession):
 
     async def start_conversation(self) -> str:
         self._running = RunningTotals()
-        opened = await self.ask("session/new", self._session_params(), SessionAnswer)
+        opened = await self.ask("session/new", self._session_params(), messages.SessionAnswer)
         if not opened.session_id:
             raise AgentError(AgentError.TURN_FAILED, "The agent did not name the session that it opened.")
         await self._begin(opened.session_id, opened)
@@ -108,7 +99,7 @@ class AcpSession(RpcSession):
         if self.agent.resumes_elsewhere:
             await self._require_workspace(session_id)
         self._running = RunningTotals(cost=self.order.resume_cost)
-        opened = await self.ask(method, {"sessionId": session_id, **self._session_params()}, SessionAnswer)
+        opened = await self.ask(method, {"sessionId": session_id, **self._session_params()}, messages.SessionAnswer)
         if self.agent.replays_late:
             await self._skip_replay()
         await self._begin(session_id, opened)
@@ -149,7 +140,7 @@ class AcpSession(RpcSession):
         if message.method != "session/request_permission":
             raise ResponseError(_NO_SUCH_METHOD, f"Method not found: {message.method}")
         try:
-            request = decode(message.params, PermissionRequest)
+            request = decode(message.params, messages.PermissionRequest)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ResponseError(_WRONG_PARAMETERS, "Invalid params") from error
         allow = self._options.permissions == "allow"
@@ -171,7 +162,7 @@ class AcpSession(RpcSession):
 
     def _session_params(self) -> dict[str, Any]:
         servers, left_out = servers_for(
-            self.order, self._capabilities.mcp_capabilities or McpCapabilities(), self.agent
+            self.order, self._capabilities.mcp_capabilities or messages.McpCapabilities(), self.agent
         )
         if self.agent.mcp_argument and self.agent.mcp_argument in self._command:
             left_out = []
@@ -181,11 +172,11 @@ class AcpSession(RpcSession):
         return {"cwd": str(self.order.workspace), "mcpServers": servers, **meta}
 
     async def _require_workspace(self, session_id: str) -> None:
-        here = await self.ask("session/list", {"cwd": str(self.order.workspace)}, Sessions)
+        here = await self.ask("session/list", {"cwd": str(self.order.workspace)}, messages.Sessions)
         if all(one.session_id != session_id for one in here.sessions):
             raise AgentError(AgentError.SESSION, "it does not belong to this workspace")
 
-    async def _begin(self, session_id: str, opened: SessionAnswer) -> None:
+    async def _begin(self, session_id: str, opened: messages.SessionAnswer) -> None:
         self._session_id = session_id
         options, modes = self._options, opened.mode_names
         if mode := options.mode or self._automatic_mode(modes):
@@ -193,15 +184,18 @@ class AcpSession(RpcSession):
             await self._set("mode", full_name, modes, None if opened.modes is not None else opened.option("mode"))
         if options.model:
             await self._set("model", options.model, opened.model_names, opened.option("model"))
+        names = [option.id for option in opened.config_options or []]
         for name, value in options.config.items():
-            await self._set("config", value, [one.id for one in opened.config_options or []], ConfigOption(name))
+            await self._set("config", value, names, messages.ConfigOption(name))
 
     def _automatic_mode(self, offered: list[str]) -> str | None:
         if self._options.permissions == "deny":
             return None
         return next((mode for mode in self.agent.modes if mode in offered), None)
 
-    async def _set(self, key: str, value: str | bool, offered: list[str], option: ConfigOption | None) -> None:
+    async def _set(
+        self, key: str, value: str | bool, offered: list[str], option: messages.ConfigOption | None
+    ) -> None:
         """By an option of the agent's where it has one for this, else by the method that the protocol has."""
         params: dict[str, Any] = {"sessionId": self._session_id}
         if option is None:
@@ -254,7 +248,7 @@ _GREETING = {
 
 
 def servers_for(
-    order: SessionOrder, capabilities: McpCapabilities, agent: KnownAgent
+    order: SessionOrder, capabilities: messages.McpCapabilities, agent: KnownAgent
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The servers that the agent takes, and a sentence for each that it does not."""
     servers: list[dict[str, Any]] = []

@@ -18,18 +18,8 @@ from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, Tool
 from ..error_kinds import not_permitted
 from ..jsonrpc import Message, ResponseError
 from ..turn_reader import ALIVE, NOTHING_USED, Meter, TurnReader, decode, program_lines, readable, shorten
+from . import acp_messages as messages
 from .acp_agents import UNKNOWN, KnownAgent, classify_response, classify_text
-from .acp_messages import (
-    AcpToolCall,
-    Chunk,
-    Counted,
-    Extended,
-    Stopped,
-    UpdateHead,
-    UpdateParams,
-    UsageUpdate,
-    member,
-)
 
 A = TypeVar("A", bound=Struct)
 
@@ -64,10 +54,7 @@ class AcpReader(TurnReader):
         self._message_id: str | None = None
         self._program_error = ""
         self._silent_since_tool = True
-        self._unstarted: dict[str, AcpToolCall] = {}
-        self._tools: dict[str, str] = {}
-        self._denied: set[str] = set()
-        self._limit_until: float | None = None
+        self._unstarted: dict[str, messages.AcpToolCall] = {}
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         return self._notified(decode(line, Message))
@@ -82,32 +69,32 @@ class AcpReader(TurnReader):
 
     def rejected(self, error: ResponseError) -> list[AgentEvent]:
         """The prompt was answered with an error: the end of the turn too."""
-        return readable(self._rejected(error))
+        return [*self.end_of_message(), *self.end_turn(classify_response(error, self.limit_until))]
 
-    def permission(self, call: AcpToolCall, *, granted: bool) -> list[AgentEvent]:
+    def permission(self, call: messages.AcpToolCall, *, granted: bool) -> list[AgentEvent]:
         """The agent asked whether it may use a tool, and was answered."""
         if not granted:
-            self._denied.add(call.called)
+            self.denied.add(call.called)
         return [*self._started(call)] or [ALIVE]
 
     def _notified(self, message: Message) -> Iterator[AgentEvent]:
         if self.finished or message.method != "session/update":
             return
-        params = decode(message.params, UpdateParams)
+        params = decode(message.params, messages.UpdateParams)
         if self.session_id and params.session_id != self.session_id:
             return
         update = params.update
-        match decode(update, UpdateHead).session_update:
+        match decode(update, messages.UpdateHead).session_update:
             case "agent_message_chunk":
-                yield from self._chunk(decode(update, Chunk))
+                yield from self._chunk(decode(update, messages.Chunk))
             case "tool_call" | "tool_call_update":
-                yield from self._tool(decode(update, AcpToolCall))
+                yield from self._tool(decode(update, messages.AcpToolCall))
             case "usage_update":
-                yield from self._spent(decode(update, UsageUpdate))
+                yield from self._spent(decode(update, messages.UsageUpdate))
             case "session_info_update":
-                yield from self._retry(decode(update, Extended).beyond_protocol("codex", "error"))
+                yield from self._retry(decode(update, messages.Extended).beyond_protocol("codex", "error"))
 
-    def _chunk(self, chunk: Chunk) -> Iterator[AgentEvent]:
+    def _chunk(self, chunk: messages.Chunk) -> Iterator[AgentEvent]:
         text = chunk.content.text
         if chunk.beyond_protocol("claudeCode", "kind") == "mcpServerStatus":
             if chunk.beyond_protocol("claudeCode", "status") == "failed":
@@ -125,7 +112,7 @@ class AcpReader(TurnReader):
             self._program_error, self._silent_since_tool = "", False
             yield from self.message_piece(text)
 
-    def _tool(self, call: AcpToolCall) -> Iterator[AgentEvent]:
+    def _tool(self, call: messages.AcpToolCall) -> Iterator[AgentEvent]:
         yield from self.end_of_message()
         if call.tool_call_id.startswith(_STARTUP) and call.status == "failed":
             server = call.tool_call_id.split(".")[1]
@@ -133,31 +120,31 @@ class AcpReader(TurnReader):
             yield from self.server_failed(server, f"The MCP server {server} did not start: {said}")
             return
         self._program_error, self._silent_since_tool = "", True
-        known = call.tool_call_id in self._tools or call.tool_call_id in self._unstarted
+        known = call.tool_call_id in self.tools or call.tool_call_id in self._unstarted
         if call.raw_input or call.status in ("completed", "failed") or known:
             yield from self._started(call)
         else:
             self._unstarted[call.tool_call_id] = call  # its arguments follow
         if call.status in ("completed", "failed"):
-            name = self._tools.pop(call.tool_call_id, call.called)
+            name = self.tools.pop(call.tool_call_id, call.called)
             detail = _text_of(call.content) or (shorten(call.raw_output) if call.raw_output else "")
             yield ToolFinished(name, failed=call.status == "failed", detail=detail)
 
-    def _started(self, call: AcpToolCall) -> Iterator[AgentEvent]:
-        if call.tool_call_id in self._tools:
+    def _started(self, call: messages.AcpToolCall) -> Iterator[AgentEvent]:
+        if call.tool_call_id in self.tools:
             return
         first = self._unstarted.pop(call.tool_call_id, call)
-        name = self._tools[call.tool_call_id] = first.called
+        name = self.tools[call.tool_call_id] = first.called
         arguments = call.raw_input or first.raw_input
         yield ToolStarted(name, shorten(arguments or call.title or first.title or ""))
 
-    def _spent(self, spent: UsageUpdate) -> Iterator[AgentEvent]:
+    def _spent(self, spent: messages.UsageUpdate) -> Iterator[AgentEvent]:
         limit = spent.beyond_protocol("_claude/rateLimit")
         if isinstance(limit, dict) and limit.get("status") not in (None, "allowed"):
             ends = limit.get("resetsAt")
             until = float(ends) if isinstance(ends, int | float) else None
             if limit["status"] == "rejected":
-                self._limit_until = until
+                self.limit_until = until
             yield LimitReported(f"{limit.get('rateLimitType') or 'rate'} limit: {limit['status']}", until)
         if spent.cost and spent.cost.currency == "USD":
             before, amount = self.running.cost, spent.cost.amount
@@ -177,20 +164,16 @@ class AcpReader(TurnReader):
 
     def _answered(self, result: Raw) -> Iterator[AgentEvent]:
         yield from self.end_of_message()
-        stop_reason = _decoded(result, Stopped()).stop_reason
-        counted = _decoded(result, Counted()).as_usage()
+        stop_reason = _decoded(result, messages.Stopped()).stop_reason
+        counted = _decoded(result, messages.Counted()).as_usage()
         yield from self.meter.reach(counted) if self._agent.cumulative else self.meter.add(counted)
         if self._agent.cumulative and counted != NOTHING_USED:
             self.running = RunningTotals(counted, self.running.cost)
         yield from self.end_turn(self._false_success(stop_reason, counted))
 
-    def _rejected(self, error: ResponseError) -> Iterator[AgentEvent]:
-        yield from self.end_of_message()
-        yield from self.end_turn(classify_response(error, self._limit_until))
-
     def _false_success(self, stop_reason: str, counted: Usage) -> AgentError | None:
         fix = "Set acp.permissions to allow, or acp.mode to one in which it does not ask."
-        if denial := not_permitted("The agent", self._denied, fix):
+        if denial := not_permitted("The agent", self.denied, fix):
             return denial
         if stop_reason != "end_turn":
             unknown = (AgentError.TURN_FAILED, f"The turn ended for no reason that we know: {stop_reason!r}.")
@@ -212,5 +195,5 @@ def _decoded(answer: Raw, otherwise: A) -> A:
 def _text_of(content: Any) -> str:
     """The text in the content of a tool call."""
     blocks = content if isinstance(content, list) else []
-    texts = [member(block, "content", "text") for block in blocks]
+    texts = [messages.member(block, "content", "text") for block in blocks]
     return shorten(" ".join(text for text in texts if isinstance(text, str)))

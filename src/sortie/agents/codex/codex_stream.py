@@ -93,10 +93,6 @@ class Item(Struct, frozen=True, rename="camel"):
         return shorten(wanted or "")
 
     @property
-    def outcome(self) -> str:
-        return shorten(self.error or self.aggregated_output or self.result or "")
-
-    @property
     def failed(self) -> bool:
         return self.status in ("failed", "declined")
 
@@ -193,8 +189,6 @@ class CodexReader(TurnReader):
         super().__init__(session_id)
         self.turn_id = ""
         self.limited = False
-        self.limit_until: float | None = None
-        self.denied: list[str] = []
         self.servers: dict[tuple[str, str], tuple[str, str]] = {}
         self._meters = {} if meters is None else meters
 
@@ -214,7 +208,10 @@ class CodexReader(TurnReader):
     def notified(self, message: Message) -> Iterator[AgentEvent]:
         match message.method:
             case "turn/started":
-                self._started(decode(message.params, TurnEvent))
+                started = decode(message.params, TurnEvent)
+                self.session_id = self.session_id or started.thread_id
+                if started.thread_id == self.session_id:
+                    self.turn_id = self.turn_id or started.turn.id
             case "item/started" | "item/completed":
                 event = decode(message.params, ItemEvent)
                 if event.thread_id == self.session_id:
@@ -234,21 +231,17 @@ class CodexReader(TurnReader):
                 notice = decode(message.params, CodexNotice)
                 yield StderrLine(shorten(notice.message or notice.summary))
 
-    def _started(self, event: TurnEvent) -> None:
-        self.session_id = self.session_id or event.thread_id
-        if event.thread_id == self.session_id:
-            self.turn_id = self.turn_id or event.turn.id
-
     def _item(self, item: Item, *, begun: bool) -> Iterator[AgentEvent]:
         if item.type == "agentMessage":
             if not begun:
-                yield from message_lines(shorten(item.text) if not isinstance(item.text, str) else item.text)
+                yield from message_lines(item.text if isinstance(item.text, str) else shorten(item.text))
         elif item.is_tool and begun:
             yield ToolStarted(item.name, item.request)
         elif item.is_tool:
             if item.denied:
-                self.denied.append(item.name)
-            yield ToolFinished(item.name, failed=item.failed, detail=item.outcome)
+                self.denied.add(item.name)
+            outcome = item.error or item.aggregated_output or item.result or ""
+            yield ToolFinished(item.name, failed=item.failed, detail=shorten(outcome))
 
     def _tokens(self, event: TokensEvent) -> Iterator[AgentEvent]:
         """The first report of a thread says where its total stood: a resumed one repeats what was used before."""

@@ -145,7 +145,7 @@ class CodexThread(RpcSession):
         if answer is None:
             raise ResponseError(_UNKNOWN_METHOD, f"Sortie does not answer {message.method}.")
         if message.method == "item/permissions/requestApproval":
-            self._reader.denied.append("more permissions")  # unlike the others it leaves no trace in the thread
+            self._reader.denied.add("more permissions")  # unlike the others it leaves no trace in the thread
         return answer
 
     def failure(self, error: ResponseError) -> AgentError:

@@ -149,7 +149,9 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
             config["tools"] = {"*": False}
         if not config:
             return {}
-        text = _escaped(msgspec.json.encode({"$schema": "https://opencode.ai/config.json", **config}))
+        text = msgspec.json.encode({"$schema": "https://opencode.ai/config.json", **config})
+        # So that OpenCode puts no variable and no file into our values.
+        text = text.replace(b"{env:", b"\\u007benv:").replace(b"{file:", b"\\u007bfile:")
         if len(text) <= _VARIABLE_LIMIT:
             return {"OPENCODE_CONFIG_CONTENT": text.decode()}
         with session_directory(order.workspace_fd) as directory:
@@ -173,11 +175,6 @@ def _in_opencode(server: McpServer) -> dict[str, Any]:
         return {"type": "remote", "url": server.url, "headers": server.headers, "enabled": True}
     command = [server.command, *server.args]
     return {"type": "local", "command": command, "environment": server.env, "enabled": True}
-
-
-def _escaped(config: bytes) -> bytes:
-    """So that OpenCode puts no variable and no file into our values."""
-    return config.replace(b"{env:", b"\\u007benv:").replace(b"{file:", b"\\u007bfile:")
 
 
 def _contradictions(options: OpenCodeOptions) -> list[tuple[str, str]]:

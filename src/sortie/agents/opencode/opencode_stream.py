@@ -116,7 +116,6 @@ class OpenCodeReader(TurnReader):
         super().__init__(session_id)
         self._seen: set[str] = set()
         self._acted: set[str] = set()
-        self._denied: set[str] = set()
         self._reason = ""
         self._steps_without_reason = 0
         self._overflow = ""
@@ -148,9 +147,9 @@ class OpenCodeReader(TurnReader):
 
     def verdict(self, ending: TurnExit) -> AgentError | None:
         ending = msgspec.structs.replace(ending, stderr=_COLOURS.sub("", ending.stderr))
-        if self._denied and not self.failure:
+        if self.denied and not self.failure:
             fix = "Change opencode.allowed_tools, opencode.denied_tools, or the permissions in opencode.json."
-            return not_permitted("OpenCode", self._denied, fix)
+            return not_permitted("OpenCode", self.denied, fix)
         if self.finished and self._overflow and not self.failure and (ending.code, ending.signal) == (1, None):
             return None  # its exit code tells of the overflow, which it has repaired
         return super().verdict(ending)
@@ -205,7 +204,7 @@ class OpenCodeReader(TurnReader):
         if not part.has_mark("providerExecuted"):
             self._acted.add(part.message_id)
         if failed and str(state.error).startswith(_DENIED):
-            self._denied.add(part.tool)
+            self.denied.add(part.tool)
         yield ToolStarted(part.tool, shorten(state.input))
         yield ToolFinished(part.tool, failed=failed, detail=shorten(state.error or state.output or ""))
 
