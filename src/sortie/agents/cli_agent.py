@@ -32,7 +32,7 @@ class CliAgent(ABC, Generic[Options]):
 
     kind: ClassVar[str]
     program: ClassVar[Program]
-    options_type: ClassVar[Any]
+    options_type: ClassVar[type[Any]]
     keys: ClassVar[tuple[str, ...]] = ()
     login_files: ClassVar[tuple[str, ...]] = ()
     login_fix: ClassVar[str] = ""

@@ -148,8 +148,10 @@ def _kind(code: int | None, text: str) -> str:
 
 def not_permitted(agent: str, tools: Iterable[str], fix: str) -> AgentError | None:
     """For a turn that ended well but for tools that the agent was not allowed to use; None where there are none."""
-    names = ", ".join(sorted({*tools}))
-    return AgentError(AgentError.PERMISSION, f"{agent} was not allowed to use {names}.", fix=fix) if names else None
+    names = sorted({*tools})
+    if not names:
+        return None
+    return AgentError(AgentError.PERMISSION, f"{agent} was not allowed to use {', '.join(names)}.", fix=fix)
 
 
 def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
