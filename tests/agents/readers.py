@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sortie.agents.acp.acp_stream import AcpReader
 from sortie.agents.claude.claude_stream import ClaudeReader
 from sortie.agents.codex.codex_stream import CodexReader
 from sortie.agents.copilot.copilot_stream import CopilotReader
@@ -12,10 +11,11 @@ from sortie.agents.gemini.gemini_stream import GeminiReader
 from sortie.agents.opencode.opencode_stream import OpenCodeReader
 from sortie.agents.turn_reader import TurnExit, TurnReader
 
+from .acp_player import AcpPlayer
 from .playing import TRANSCRIPTS, Played
 
 READERS: dict[str, Callable[[], TurnReader]] = {
-    "acp": AcpReader,
+    "acp": AcpPlayer,
     "claude": ClaudeReader,
     "codex": CodexReader,
     "copilot": CopilotReader,

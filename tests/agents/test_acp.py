@@ -7,8 +7,8 @@ import json
 import pytest
 
 from sortie.agents.acp.acp_agents import UNKNOWN
-from sortie.agents.acp.acp_conversation import servers_for
 from sortie.agents.acp.acp_messages import McpCapabilities
+from sortie.agents.acp.acp_session import servers_for
 from sortie.agents.agent import ErrorReported, ToolStarted, TurnFinished
 from sortie.core.model import Usage
 from sortie.errors import AgentError

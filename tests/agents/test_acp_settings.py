@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import anyio
 import pytest
@@ -10,9 +11,9 @@ from msgspec import Raw
 
 from sortie.agents.acp.acp import AcpAgent
 from sortie.agents.acp.acp_agents import KNOWN
-from sortie.agents.acp.acp_conversation import AcpConversation, AcpOptions
+from sortie.agents.acp.acp_session import AcpSession
 from sortie.agents.agent import AgentSettings, TurnFinished
-from sortie.agents.jsonrpc import Message, Peer, ResponseError
+from sortie.agents.jsonrpc import Message, ResponseError
 from sortie.errors import AgentError
 from sortie.process.child import start
 
@@ -116,8 +117,9 @@ async def test_what_is_denied_ends_the_turn_as_a_denial(lab, name):
     assert not error.retry
 
 
-def conversation(make_order, recorder, **options):
-    return AcpConversation(make_order(), recorder.report, 5.0, AcpOptions(**options), "agent")
+def session(make_order, recorder, **options):
+    no_process: Any = None
+    return AcpSession(agent("agent", 5.0, **options), make_order(), no_process, recorder.report)
 
 
 @pytest.mark.parametrize(
@@ -134,19 +136,19 @@ def test_nothing_is_ever_allowed_for_good(make_order, recorder, permissions, kin
     options = [{"optionId": str(number), "kind": kind, "name": kind} for number, kind in enumerate(kinds)]
     params = json.dumps({"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": options}).encode()
     asked = Message(id=7, method="session/request_permission", params=Raw(params))
-    assert conversation(make_order, recorder, permissions=permissions).on_request(asked) == {"outcome": outcome}
+    assert session(make_order, recorder, permissions=permissions).on_request(asked) == {"outcome": outcome}
 
 
 @pytest.mark.parametrize("method", ["fs/read_text_file", "terminal/create", "elicitation/create", "_vendor/x"])
 def test_what_we_did_not_offer_is_refused(make_order, recorder, method):
     with pytest.raises(ResponseError) as caught:
-        conversation(make_order, recorder).on_request(Message(id=1, method=method))
+        session(make_order, recorder).on_request(Message(id=1, method=method))
     assert caught.value.code == -32601
 
 
 def test_a_question_that_is_not_understood_is_refused(make_order, recorder):
     with pytest.raises(ResponseError) as caught:
-        conversation(make_order, recorder).on_request(
+        session(make_order, recorder).on_request(
             Message(id=1, method="session/request_permission", params=Raw(b'{"options":5}'))
         )
     assert caught.value.code == -32602
@@ -164,21 +166,19 @@ async def test_an_interrupted_turn_waits_until_the_agent_says_that_it_has_stoppe
         workspace=order.workspace,
         separate_stderr=True,
     )
-    conversation = chosen.conversation(order, lab.recorder.report)
-    peer = Peer(child, conversation, versioned=True)
+    session = AcpSession(chosen, order, child, lab.recorder.report)
     try:
         with anyio.fail_after(30):
-            await conversation.handshake(peer)
-            await conversation.start_conversation(peer)
+            await session.introduce()
+            await session.start_conversation()
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(conversation.turn, peer, "Go.")
+                tasks.start_soon(session.run_turn, "Go.")
                 while not any(method == "session/prompt" for method, _ in lab.requests):
                     await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()
-            await conversation.cancel(peer)
+            await session.cancel()
     finally:
-        await child.end()
-        await peer.close()
+        await session.close()
     assert lab.told[-1]["method"] == "session/cancel"
 
 

@@ -10,13 +10,14 @@ from msgspec import Raw
 
 from sortie.agents.acp.acp_agents import KNOWN, UNKNOWN, classify_response, classify_text
 from sortie.agents.acp.acp_messages import AcpTokens
-from sortie.agents.acp.acp_stream import AcpReader, RunningTotals
+from sortie.agents.acp.acp_stream import RunningTotals
 from sortie.agents.agent import ErrorReported, Heartbeat, LimitReported, Said, ToolFinished, ToolStarted, Used
 from sortie.agents.jsonrpc import ResponseError
 from sortie.agents.turn_reader import TurnExit
 from sortie.core.model import Usage
 from sortie.errors import AgentError
 
+from .acp_player import AcpPlayer
 from .playing import Played, recorded
 
 CODEX = KNOWN["@agentclientprotocol/codex-acp"]
@@ -66,7 +67,7 @@ COMPLETED = [
 
 @pytest.mark.parametrize(("name", "usage"), COMPLETED)
 def test_a_real_turn_with_our_tool_and_a_command_completes_and_counts(name, usage):
-    played = Played(AcpReader(), turns(name)[0])
+    played = Played(AcpPlayer(), turns(name)[0])
     assert played.outcome == "completed"
     assert played.usage.cost_usd == pytest.approx(usage.cost_usd)
     assert (played.usage.input, played.usage.output) == (usage.input, usage.output)
@@ -80,10 +81,10 @@ def test_a_real_turn_with_our_tool_and_a_command_completes_and_counts(name, usag
 def test_the_second_turn_counts_itself_alone(name, usage):
     """Totals of the session, of its cost or of its tokens, are told as what this turn added."""
     first, second, *_ = turns(name)
-    before = Played(AcpReader(), first).reader
-    assert isinstance(before, AcpReader)
+    before = Played(AcpPlayer(), first).reader
+    assert isinstance(before, AcpPlayer)
     agent = KNOWN[json.loads(first[0])["result"]["agentInfo"]["name"]]
-    after = Played(AcpReader(agent, before.session_id, before.running), second)
+    after = Played(AcpPlayer(agent, before.session_id, before.running), second)
     assert after.outcome == "completed" and after.said[-1] == "again"
     assert (after.usage.input, after.usage.output) == (1000, 50)
     assert after.usage.cost_usd <= 0.0101
@@ -92,10 +93,10 @@ def test_the_second_turn_counts_itself_alone(name, usage):
 def test_what_a_resumed_conversation_cost_before_is_not_counted_again():
     """Claude and OpenCode go on counting from it, in a new process too."""
     for name in ("acp-claude-resume", "acp-opencode-resume"):
-        whole = Played(AcpReader(), turns(name)[0])
-        assert isinstance(whole.reader, AcpReader)
+        whole = Played(AcpPlayer(), turns(name)[0])
+        assert isinstance(whole.reader, AcpPlayer)
         told = whole.reader.running.cost
-        played = Played(AcpReader(running=RunningTotals(cost=told - 0.005)), turns(name)[0])
+        played = Played(AcpPlayer(running=RunningTotals(cost=told - 0.005)), turns(name)[0])
         assert (played.usage.input, played.usage.output) == (1000, 50)
         assert played.usage.cost_usd == pytest.approx(0.005)
 
@@ -129,12 +130,12 @@ def test_what_a_resumed_conversation_cost_before_is_not_counted_again():
 )
 def test_each_recorded_failure_is_one(name, kind):
     """Many of them were answered with `end_turn`, the error being text of the agent and nothing else."""
-    played = Played(AcpReader(), recorded(name))
+    played = Played(AcpPlayer(), recorded(name))
     assert played.outcome == kind
 
 
 def test_the_end_of_a_limit_is_told_where_the_agent_tells_it():
-    error = Played(AcpReader(), recorded("acp-claude-limit")).error
+    error = Played(AcpPlayer(), recorded("acp-claude-limit")).error
     assert error is not None and error.until is not None
     assert datetime.fromtimestamp(error.until, UTC).strftime("%H:%M") == "03:33"
 
@@ -162,7 +163,7 @@ def test_the_end_of_a_limit_is_told_where_the_agent_tells_it():
 )
 def test_an_error_that_is_only_text_fails_the_turn(agent, words, kind):
     for before in ([], [tool("completed", title="x")]):
-        played = Played(AcpReader(agent), [*before, text(words), answer()])
+        played = Played(AcpPlayer(agent), [*before, text(words), answer()])
         assert played.outcome == kind
 
 
@@ -184,7 +185,7 @@ def test_an_error_that_is_only_text_fails_the_turn(agent, words, kind):
     ],
 )
 def test_what_the_model_says_about_errors_is_no_error(agent, lines):
-    assert Played(AcpReader(agent), [*lines, answer()]).outcome == "completed"
+    assert Played(AcpPlayer(agent), [*lines, answer()]).outcome == "completed"
 
 
 @pytest.mark.parametrize(
@@ -199,12 +200,12 @@ def test_what_the_model_says_about_errors_is_no_error(agent, lines):
     ],
 )
 def test_every_reason_to_stop(stop_reason, outcome):
-    assert Played(AcpReader(), [text("x"), answer(stop_reason)]).outcome == outcome
+    assert Played(AcpPlayer(), [text("x"), answer(stop_reason)]).outcome == outcome
 
 
 @pytest.mark.parametrize("result", [b"{}", b"null", b'{"stopReason":5}', b'"end_turn"', b"[]"])
 def test_an_answer_without_a_reason_is_no_success(result):
-    reader = AcpReader()
+    reader = AcpPlayer()
     reader.answered(Raw(result))
     assert reader.finished
     assert reader.failure is not None and reader.failure.kind == AgentError.TURN_FAILED
@@ -213,7 +214,7 @@ def test_an_answer_without_a_reason_is_no_success(result):
 def test_nothing_is_finished_without_the_answer_to_the_prompt():
     lines = recorded("acp-claude-two-prompts")
     last = next(number for number, one in enumerate(lines) if b"stopReason" in one)
-    reader = AcpReader()
+    reader = AcpPlayer()
     for one in lines[:last]:
         reader.read(one)
     assert not reader.decided
@@ -225,11 +226,11 @@ def test_gemini_must_have_had_an_answer():
     """Its stream that ends early is answered like a good one; only the missing text or tokens give it away."""
     counted = {"_meta": {"quota": {"token_count": {"input_tokens": 10, "output_tokens": 1}}}}
     nothing = {"_meta": {"quota": {"token_count": {"input_tokens": 0, "output_tokens": 0}}}}
-    assert Played(AcpReader(GEMINI), [text("x"), answer(**counted)]).outcome == "completed"
-    assert Played(AcpReader(GEMINI), [text("x"), answer(**nothing)]).outcome == AgentError.PROVIDER
+    assert Played(AcpPlayer(GEMINI), [text("x"), answer(**counted)]).outcome == "completed"
+    assert Played(AcpPlayer(GEMINI), [text("x"), answer(**nothing)]).outcome == AgentError.PROVIDER
     after_a_tool = [text("x"), tool("completed", title="x"), answer(**counted)]
-    assert Played(AcpReader(GEMINI), after_a_tool).outcome == AgentError.PROVIDER
-    assert Played(AcpReader(), [text("x"), answer(**nothing)]).outcome == "completed"
+    assert Played(AcpPlayer(GEMINI), after_a_tool).outcome == AgentError.PROVIDER
+    assert Played(AcpPlayer(), [text("x"), answer(**nothing)]).outcome == "completed"
 
 
 @pytest.mark.parametrize(
@@ -255,14 +256,14 @@ def test_the_total_tells_what_the_counts_hold(counts, usage):
 def test_counts_that_make_no_sense_spoil_no_answer():
     senseless: list[object] = [{"inputTokens": -5}, {"inputTokens": "many"}, 5, []]
     for usage in senseless:
-        played = Played(AcpReader(), [text("x"), answer(usage=usage)])
+        played = Played(AcpPlayer(), [text("x"), answer(usage=usage)])
         assert (played.outcome, played.usage) == ("completed", Usage())
 
 
 def test_a_total_that_is_missing_once_is_not_counted_twice_later():
-    reader = AcpReader(COPILOT, running=RunningTotals(Usage(3000, 100)))
+    reader = AcpPlayer(COPILOT, running=RunningTotals(Usage(3000, 100)))
     Played(reader, [answer()])
-    later = AcpReader(COPILOT, running=reader.running)
+    later = AcpPlayer(COPILOT, running=reader.running)
     counted = {"inputTokens": 3500, "outputTokens": 150, "totalTokens": 3650}
     assert Played(later, [text("x"), answer(usage=counted)]).usage == Usage(500, 50)
 
@@ -271,18 +272,18 @@ def test_a_cost_in_another_currency_is_not_dollars():
     costs = [
         update("usage_update", used=1, size=2, cost={"amount": 1.5, "currency": unit}) for unit in ("EUR", "USD")
     ]
-    assert Played(AcpReader(), costs[:1]).usage == Usage()
-    assert Played(AcpReader(), costs).usage == Usage(cost_usd=1.5)
+    assert Played(AcpPlayer(), costs[:1]).usage == Usage()
+    assert Played(AcpPlayer(), costs).usage == Usage(cost_usd=1.5)
 
 
 def test_pieces_of_text_become_lines():
     pieces = ["Two", " li", "nes\nof", " text", "\n", "and more"]
     lines = [*(text(piece, messageId="a") for piece in pieces), text("Next.", messageId="b"), answer()]
-    assert Played(AcpReader(), lines).said == ["Two lines", "of text", "and more", "Next."]
+    assert Played(AcpPlayer(), lines).said == ["Two lines", "of text", "and more", "Next."]
 
 
 def test_a_line_without_end_is_told_in_parts():
-    played = Played(AcpReader(), [text("x" * 1000) for _ in range(10)])
+    played = Played(AcpPlayer(), [text("x" * 1000) for _ in range(10)])
     assert played.said == ["x" * 4000, "x" * 4000]
 
 
@@ -292,7 +293,7 @@ def test_tools_are_told_once_with_their_arguments():
     )
     known = update("tool_call_update", toolCallId="t", rawInput={"command": "ls"}, title="ls")
     done = tool("failed", rawOutput="Exit code 3")
-    events = Played(AcpReader(), [call, known, known, done, done]).events
+    events = Played(AcpPlayer(), [call, known, known, done, done]).events
     told = [event for event in events if not isinstance(event, Heartbeat)]
     assert told[:2] == [ToolStarted("Bash", '{"command":"ls"}'), ToolFinished("Bash", True, "Exit code 3")]
 
@@ -311,16 +312,16 @@ def test_tools_are_told_once_with_their_arguments():
     ],
 )
 def test_a_tool_has_a_name_of_some_kind(call, name):
-    assert Played(AcpReader(), [update("tool_call", toolCallId="t", status="completed", **call)]).tools == [name]
+    assert Played(AcpPlayer(), [update("tool_call", toolCallId="t", status="completed", **call)]).tools == [name]
 
 
 def test_retries_and_limits_are_told():
-    assert any(isinstance(event, ErrorReported) for event in Played(AcpReader(), recorded("acp-codex-403")).events)
-    assert any(isinstance(event, LimitReported) for event in Played(AcpReader(), recorded("acp-codex-429")).events)
+    assert any(isinstance(event, ErrorReported) for event in Played(AcpPlayer(), recorded("acp-codex-403")).events)
+    assert any(isinstance(event, LimitReported) for event in Played(AcpPlayer(), recorded("acp-codex-429")).events)
     info = {"status": "rejected", "resetsAt": 1794799999, "rateLimitType": "five_hour"}
     limited = update("usage_update", used=1, size=2, _meta={"_claude/rateLimit": info})
     refused = line(id=4, error={"code": -32603, "message": "Internal error", "data": {"errorKind": "rate_limit"}})
-    played = Played(AcpReader(), [limited, refused])
+    played = Played(AcpPlayer(), [limited, refused])
     assert played.error is not None
     assert (played.outcome, played.error.until) == (AgentError.RATE_LIMITED, 1794799999.0)
     assert LimitReported("five_hour limit: rejected", 1794799999.0) in played.events
@@ -328,20 +329,20 @@ def test_retries_and_limits_are_told():
 
 def test_another_server_that_does_not_start_is_only_trouble():
     meta = {"claudeCode": {"kind": "mcpServerStatus", "server": "other", "status": "failed"}}
-    played = Played(AcpReader(), [text("**It failed**", _meta=meta), text("x"), answer()])
+    played = Played(AcpPlayer(), [text("**It failed**", _meta=meta), text("x"), answer()])
     assert played.outcome == "completed"
     assert any(isinstance(event, ErrorReported) for event in played.events)
 
 
 def test_what_another_session_does_is_only_a_sign_of_life():
-    reader = AcpReader(session_id="mine")
+    reader = AcpPlayer(session_id="mine")
     assert reader.read(text("from a helper\n")) == [Heartbeat()]
 
 
 def test_nothing_counts_after_the_last_word():
     usage: dict[str, object] = {"usage": {"inputTokens": 5, "outputTokens": 5, "totalTokens": 10}}
     lines = [text("x"), answer(), text("late"), answer("refusal", **usage)]
-    played = Played(AcpReader(), lines)
+    played = Played(AcpPlayer(), lines)
     assert (played.outcome, played.said, played.usage) == ("completed", ["x"], Usage())
 
 
@@ -354,7 +355,7 @@ def test_a_message_with_wrong_types_is_a_sign_of_life():
         line(method="session/update", params={"update": 7}),
         line(id=1, result="no"),
     ):
-        played = Played(AcpReader(), [odd])
+        played = Played(AcpPlayer(), [odd])
         assert played.error is not None
         assert not any(isinstance(event, ToolStarted | Used) for event in played.events)
 
@@ -392,4 +393,4 @@ def test_the_detail_of_an_error_is_in_its_sentence():
 
 def test_speech_that_was_open_is_told_before_the_error():
     refused = line(id=4, error={"code": -32603, "message": "Internal error: 500"})
-    assert Played(AcpReader(), [text("half a sen"), refused]).events[-2] == Said("half a sen")
+    assert Played(AcpPlayer(), [text("half a sen"), refused]).events[-2] == Said("half a sen")

@@ -9,6 +9,7 @@ import pytest
 
 from sortie.agents.agent import ErrorReported, ToolStarted, TurnFinished
 from sortie.agents.codex.codex import Codex
+from sortie.agents.codex.codex_thread import CodexThread
 from sortie.errors import AgentError
 
 from .codex_lab import THREAD, Lab, agent
@@ -113,11 +114,12 @@ async def test_the_failure_of_a_turn_is_its_outcome(lab):
     assert (caught.value.kind, caught.value.until) == (AgentError.RATE_LIMITED, 1794800760.0)
 
 
+class ImpatientThread(CodexThread):
+    limit_timeout = 0.2
+
+
 class Impatient(Codex):
-    def conversation(self, order, report):
-        thread = super().conversation(order, report)
-        thread.limit_timeout = 0.2
-        return thread
+    session_type = ImpatientThread
 
 
 async def test_codex_is_not_left_to_wait_for_a_limit_without_end(lab, tmp_path):

@@ -32,7 +32,7 @@ class CliAgent(ABC, Generic[Options]):
 
     kind: ClassVar[str]
     program: ClassVar[Program]
-    options_type: ClassVar[type[Struct]]
+    options_type: ClassVar[type[Any]]
     keys: ClassVar[tuple[str, ...]] = ()
     login_files: ClassVar[tuple[str, ...]] = ()
     login_fix: ClassVar[str] = ""
@@ -44,17 +44,16 @@ class CliAgent(ABC, Generic[Options]):
     def __init_subclass__(cls) -> None:
         cls.variables = (*cls.keys, *cls.settings)
 
-    def __init__(self, command: str, options: Options, base: Path, read_timeout: float) -> None:
-        self.command = command or self.program.command
-        self.options = options
-        self.base = base.absolute()
-        self.read_timeout = read_timeout
+    def __init__(self, settings: AgentSettings) -> None:
+        self.command = settings.command or self.program.command
+        self.options: Options = read_options(self.options_type, settings.options)
+        self.base = settings.base.absolute()
+        self.read_timeout = settings.read_timeout
         self.first_start = FirstStart()
 
     @classmethod
     def from_settings(cls, settings: AgentSettings) -> Self:
-        options: Any = read_options(cls.options_type, settings.options)
-        return cls(settings.command, options, settings.base, settings.read_timeout)
+        return cls(settings)
 
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
@@ -99,13 +98,9 @@ class FirstStart:
 
     @asynccontextmanager
     async def gate(self) -> AsyncIterator[None]:
-        await self._lock.acquire()
-        if self.open:
-            self._lock.release()
-            yield
-            return
-        try:
-            yield
-            self.open = True
-        finally:
-            self._lock.release()
+        async with self._lock:
+            if not self.open:
+                yield
+                self.open = True
+                return
+        yield

@@ -33,6 +33,12 @@ _DETAIL = 600
 # without those that end nobody (16 to 23 and 28), where exit codes of Gemini CLI lie: an HTTP status modulo 256.
 _SHELL_SIGNALS = frozenset(range(129, 160)) - {*range(144, 152), 156}
 
+# What a shell says that could not start its program.
+_SHELL_EXITS = {
+    126: (AgentError.NOT_EXECUTABLE, "cannot be executed", "Make it executable: chmod +x."),
+    127: (AgentError.NOT_FOUND, "was not found", "Install it, or correct agent.command."),
+}
+
 # How much of standard error can be an error report.
 _REPORT_SIZE = 8_000
 
@@ -118,7 +124,8 @@ def classify_error(
     `status` is the HTTP status and `name` the agent's own name for the error, where they are told apart.
     """
     text = message.strip()[:_DETAIL] or "The agent reported an error without a message."
-    code = status if status else _status_in(text)
+    found = None if status else _STATUS.search(text)
+    code = int(found[found.lastindex or 0]) if found else status or None
     if code == 402 or (code in (None, 400, 403, 429) and _NO_CREDIT.search(text)):
         return AgentError(AgentError.AUTH, text, fix=_PAY)
     kind = _NAMED.get(name) or _kind(code, text)
@@ -139,11 +146,12 @@ def _kind(code: int | None, text: str) -> str:
     return AgentError.TURN_FAILED
 
 
-def not_permitted(agent: str, tools: Iterable[str], fix: str) -> AgentError:
-    """For a turn that ended well but for tools that the agent was not allowed to use."""
-    return AgentError(
-        AgentError.PERMISSION, f"{agent} was not allowed to use {', '.join(sorted({*tools}))}.", fix=fix
-    )
+def not_permitted(agent: str, tools: Iterable[str], fix: str) -> AgentError | None:
+    """For a turn that ended well but for tools that the agent was not allowed to use; None where there are none."""
+    names = sorted({*tools})
+    if not names:
+        return None
+    return AgentError(AgentError.PERMISSION, f"{agent} was not allowed to use {', '.join(names)}.", fix=fix)
 
 
 def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: bool = False) -> AgentError:
@@ -152,18 +160,9 @@ def classify_exit(code: int | None, signal: int | None, stderr: str, *, by_us: b
     Where a signal ended it, ours or another, that is all there is to know: its words were about something else.
     """
     tail = stderr.strip()[-_DETAIL:]
-    if code == 127:
-        return AgentError(
-            AgentError.NOT_FOUND,
-            f"The program was not found (exit code 127): {tail.rstrip('.')}.",
-            fix="Install it, or correct agent.command.",
-        )
-    if code == 126:
-        return AgentError(
-            AgentError.NOT_EXECUTABLE,
-            f"The program cannot be executed (exit code 126): {tail.rstrip('.')}.",
-            fix="Make it executable: chmod +x.",
-        )
+    if code in _SHELL_EXITS:
+        kind, what, fix = _SHELL_EXITS[code]
+        return AgentError(kind, f"The program {what} (exit code {code}): {tail.rstrip('.')}.", fix=fix)
     report = stderr if code and ended_by_itself(code, signal, by_us=by_us) else ""
     if _EMPTY_PACKAGE.search(report[-_REPORT_SIZE:]):
         return AgentError(
@@ -206,11 +205,6 @@ def _error_report(stderr: str) -> str:
         if reporting:
             report.append(line)
     return "\n".join(report)[-_DETAIL:]
-
-
-def _status_in(text: str) -> int | None:
-    found = _STATUS.search(text)
-    return int(found[found.lastindex or 0]) if found else None
 
 
 def _signal_name(number: int) -> str:

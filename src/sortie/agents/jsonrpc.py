@@ -8,6 +8,7 @@ time.
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Protocol
@@ -57,9 +58,11 @@ class Message(Struct, frozen=True):
 
 
 class Listener(Protocol):
+    @abstractmethod
     def on_notification(self, message: Message) -> None:
         """A notification. Never raises."""
 
+    @abstractmethod
     def on_request(self, message: Message) -> Any:
         """The answer to a request, or raises `ResponseError`."""
 
@@ -123,8 +126,10 @@ class Peer:
             self._lines = self._child.lines(LINE_LIMIT)
         try:
             async for line in self._lines:
-                message = self._decode(line)
-                if message is None:
+                try:
+                    message = decode(line, Message)
+                except (msgspec.DecodeError, RecursionError):
+                    self._listener.on_unreadable(line)
                     continue
                 if message.method:
                     await self._dispatch(message)
@@ -134,13 +139,6 @@ class Peer:
             self._lines = None  # a cancelled wait takes its iterator along
             raise
         return None
-
-    def _decode(self, line: bytes) -> Message | None:
-        try:
-            return decode(line, Message)
-        except (msgspec.DecodeError, RecursionError):
-            self._listener.on_unreadable(line)
-            return None
 
     async def _dispatch(self, message: Message) -> None:
         if message.id is UNSET or message.id is None:

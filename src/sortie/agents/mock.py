@@ -23,6 +23,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Usage
 from ..errors import AgentError
+from ..protocol.session_files import session_directory
 from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnFinished, Used
 from .options import check_options, read_options
 
@@ -54,6 +55,13 @@ DEFAULT_SCRIPT: Script = (
         reason="The change is ready to be looked at.",
     ),
 )
+
+
+_FAILURES = {
+    "failed": (AgentError.TURN_FAILED, "The script says that this turn fails."),
+    "auth": (AgentError.AUTH, "The agent is not logged in."),
+    "rate_limited": (AgentError.RATE_LIMITED, "The limit is reached."),
+}
 
 
 class MockOptions(Struct, frozen=True, kw_only=True):
@@ -112,12 +120,12 @@ class MockSession:
             self._reporter.report(Used(usage))
         if turn.status:
             _write_status(self._order.workspace_fd, turn.status, turn.reason)
-        try:
-            await _conclude(turn)
-        except AgentError as error:
-            self._reporter.report(TurnFinished(error.kind))
-            raise
-        self._reporter.report(TurnFinished("completed"))
+        if turn.outcome == "hang":
+            await anyio.sleep_forever()
+        error = _failure(turn)
+        self._reporter.report(TurnFinished(error.kind if error else "completed"))
+        if error:
+            raise error
 
     async def interrupt(self) -> None:
         """There is nobody to ask."""
@@ -126,31 +134,18 @@ class MockSession:
         """There is nothing to end."""
 
 
-async def _conclude(turn: MockTurn) -> None:
-    match turn.outcome:
-        case "completed":
-            return
-        case "failed":
-            raise AgentError(AgentError.TURN_FAILED, turn.reason or "The script says that this turn fails.")
-        case "auth":
-            raise AgentError(AgentError.AUTH, turn.reason or "The agent is not logged in.")
-        case "rate_limited":
-            until = time.time() + turn.reset_seconds
-            raise AgentError(AgentError.RATE_LIMITED, turn.reason or "The limit is reached.", until=until)
-        case "hang":
-            await anyio.sleep_forever()
+def _failure(turn: MockTurn) -> AgentError | None:
+    if turn.outcome not in _FAILURES:
+        return None
+    kind, said = _FAILURES[turn.outcome]
+    until = time.time() + turn.reset_seconds if kind == AgentError.RATE_LIMITED else None
+    return AgentError(kind, turn.reason or said, until=until)
 
 
 def _write_status(workspace_fd: int, token: str, reason: str) -> None:
     """What an agent does with `mkdir -p .sortie` and `echo`, but never through a link."""
-    try:
-        os.mkdir(".sortie", dir_fd=workspace_fd)
-    except FileExistsError:
-        pass  # made by an earlier turn or by the orchestrator
-    folder = os.open(".sortie", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=workspace_fd)
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open("status", flags, 0o644, dir_fd=folder), "w", encoding="utf-8") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with session_directory(workspace_fd) as folder:
+        status = os.open("status", flags, 0o644, dir_fd=folder)
+        with os.fdopen(status, "w", encoding="utf-8") as file:
             file.write(f"{token}\n" + (f"reason: {reason}\n" if reason else ""))
-    finally:
-        os.close(folder)

@@ -28,13 +28,10 @@ class Program(Struct, frozen=True, kw_only=True):
     command: str
     install: str
     tested: tuple[str, str]
-    version_arguments: tuple[str, ...] = ("--version",)
 
     async def examine(self, command: str, base: Path, environment: Mapping[str, str]) -> list[Finding]:
         """Whether it starts, and which version it is."""
-        answer = await run_command(
-            shell_command(locate(command, base, base), self.version_arguments), base, environment
-        )
+        answer = await run_command(shell_command(locate(command, base, base), ["--version"]), base, environment)
         if answer is None:
             fix = "Run that by hand and see what it waits for."
             return [Finding("FAIL", "program", f"`{command} --version` gave no answer.", fix)]

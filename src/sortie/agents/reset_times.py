@@ -42,13 +42,17 @@ def reset_time(text: str, now: float | None = None) -> float | None:
         return now + _seconds(text, found.end())
     if found := _CLOCK.search(text):
         return _next(found, now)
-    if found := _AT.search(text):
-        try:
-            moment = datetime.fromisoformat(found[1])
-        except ValueError:
-            return None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return None
+    found = _AT.search(text)
+    return moment_of(found[1]) if found else None
+
+
+def moment_of(date: str) -> float | None:
+    """For a date and time as ISO 8601 writes them; without a zone they are those of UTC."""
+    try:
+        moment = datetime.fromisoformat(date)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _seconds(text: str, start: int) -> float:

@@ -35,6 +35,7 @@ _ESCAPE = re.compile(
 S = TypeVar("S", bound=Struct)
 
 ALIVE = Heartbeat()
+NOTHING_USED = Usage()
 
 
 class TurnExit(Struct, frozen=True):
@@ -47,13 +48,20 @@ class TurnExit(Struct, frozen=True):
 
 
 class TurnReader(ABC):
-    """Reads one turn. `session_id` is the agent's name for the conversation, as far as it has told it."""
+    """Reads one turn. `session_id` is the agent's name for the conversation, as far as it has told it.
+
+    `tools` are those at work, by the id of the call, `denied` those that it was not allowed to use. `limit_until`
+    is when a limit of the provider ends, where that was told.
+    """
 
     def __init__(self, session_id: str = "") -> None:
         self.session_id = session_id
         self.finished = False
         self.failure: AgentError | None = None
         self.meter = Meter()
+        self.tools: dict[str, str] = {}
+        self.denied: set[str] = set()
+        self.limit_until: float | None = None
         self._partial_line = ""
 
     @property
@@ -66,15 +74,11 @@ class TurnReader(ABC):
         try:
             return list(self.events(line)) or [ALIVE]
         except (msgspec.DecodeError, RecursionError):  # not JSON, wrong types, or nested without end
-            return [*self.unreadable(line)] or [ALIVE]
+            return unreadable_line(line)
 
     @abstractmethod
     def events(self, line: bytes) -> Iterator[AgentEvent]:
         """May raise `msgspec.DecodeError` for what is not the agent's format."""
-
-    def unreadable(self, line: bytes) -> Iterator[AgentEvent]:
-        """A line that is no event. Programs print warnings among their JSON, which nobody said."""
-        return program_lines(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))
 
     def read_stderr(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
         """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
@@ -96,6 +100,13 @@ class TurnReader(ABC):
     def end_of_message(self) -> Iterator[AgentEvent]:
         rest, self._partial_line = self._partial_line, ""
         yield from message_lines(rest)
+
+    def end_turn(self, failure: AgentError | None) -> Iterator[AgentEvent]:
+        """For the final event; what went wrong before it counts more than what it says."""
+        self.finished = True
+        self.failure = self.failure or failure
+        if self.failure:
+            yield ErrorReported(self.failure.message)
 
     def verdict(self, ending: TurnExit) -> AgentError | None:
         """None only where the turn completed."""
@@ -119,33 +130,33 @@ class TurnReader(ABC):
 
 
 class Meter:
-    """Counts of all kinds as amounts since the last report; an amount is never negative."""
+    """Counts of all kinds as amounts since the last report; an amount is never negative.
 
-    def __init__(self) -> None:
-        self._reported = Usage()
+    `reported` is what a running total stood at before this turn began.
+    """
+
+    def __init__(self, reported: Usage = NOTHING_USED) -> None:
+        self._reported = reported
 
     def add(self, usage: Usage, *, cost_follows: bool = False) -> Iterator[Used]:
         """An amount on top of what was reported."""
-        if usage != Usage():
+        if usage != NOTHING_USED:
             self._reported = self._reported.plus(usage)
             yield Used(usage, cost_follows)
 
-    def reach(self, total: Usage, *, cost_follows: bool = False) -> Iterator[Used]:
+    def reach(self, total: Usage) -> Iterator[Used]:
         """A running total: only what goes beyond the amounts reported so far is new."""
-        known = self._reported
-        yield from self.add(
-            Usage(
-                max(total.input - known.input, 0),
-                max(total.output - known.output, 0),
-                max(total.cache_read - known.cache_read, 0),
-                max(total.cost_usd - known.cost_usd, 0.0),
-            ),
-            cost_follows=cost_follows,
-        )
+        return self.add(beyond(total, self._reported))
 
-    def start_at(self, total: Usage) -> None:
-        """What a running total stood at before this turn began."""
-        self._reported = total
+
+def beyond(total: Usage, known: Usage) -> Usage:
+    """What the total has more than was known; a total that fell back has nothing."""
+    return Usage(
+        max(total.input - known.input, 0),
+        max(total.output - known.output, 0),
+        max(total.cache_read - known.cache_read, 0),
+        max(total.cost_usd - known.cost_usd, 0.0),
+    )
 
 
 def decode(line: bytes | msgspec.Raw, model: type[S]) -> S:
@@ -176,6 +187,11 @@ def readable(events: Iterable[AgentEvent]) -> list[AgentEvent]:
     except (msgspec.DecodeError, RecursionError):
         pass  # wrong types say nothing, but somebody sent them
     return read or [ALIVE]
+
+
+def unreadable_line(line: bytes) -> list[AgentEvent]:
+    """A line that is no event. Programs print warnings among their JSON, which nobody said."""
+    return [*program_lines(line[:_LINE_CHARACTERS].decode("utf-8", "replace"))] or [ALIVE]
 
 
 def message_lines(text: str) -> Iterator[Said]:

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta, Raw, Struct, field
 
 from ...core.model import Usage
-from ..turn_reader import decode
 
 Count = Annotated[int, Meta(ge=0)]
 
@@ -26,48 +25,40 @@ class McpCapabilities(Struct, frozen=True):
     sse: bool = False
 
 
-class SessionCapabilities(Struct, frozen=True):
-    """An object, even an empty one, says that the agent can."""
-
-    resume: Any = None
-
-
 class Capabilities(Struct, frozen=True, rename="camel"):
+    """A capability of sessions that is an object, even an empty one, says that the agent can."""
+
     load_session: bool = False
     mcp_capabilities: McpCapabilities | None = None
-    session_capabilities: SessionCapabilities | None = None
+    session_capabilities: dict[str, Any] | None = None
 
 
-class AuthMethod(Struct, frozen=True):
+class Named(Struct, frozen=True):
+    """One of several that there are: a way to log in, a mode."""
+
     id: str = ""
 
 
 class InitializeAnswer(Struct, frozen=True, rename="camel"):
     protocol_version: int
-    auth_methods: list[AuthMethod] | None = None
+    auth_methods: list[Named] | None = None
     agent_capabilities: Capabilities | None = None
     agent_info: Implementation | None = None
 
 
-class Mode(Struct, frozen=True):
-    id: str = ""
-
-
 class Modes(Struct, frozen=True, rename="camel"):
-    current_mode_id: str = ""
-    available_modes: list[Mode] = []
+    available_modes: list[Named] = []
 
 
 class Choice(Struct, frozen=True):
     value: str
 
 
-class ConfigOption(Struct, frozen=True, rename="camel"):
+class ConfigOption(Struct, frozen=True):
     """`options` may also come in groups."""
 
     id: str = ""
     category: str | None = None
-    current_value: Any = None
     options: Any = None
 
     @property
@@ -97,13 +88,22 @@ class SessionAnswer(Struct, frozen=True, rename="camel"):
     def option(self, category: str) -> ConfigOption | None:
         return next((one for one in self.config_options or [] if one.category == category), None)
 
+    @property
+    def mode_names(self) -> list[str]:
+        if self.modes is not None:
+            return [mode.id for mode in self.modes.available_modes]
+        option = self.option("mode")
+        return option.values if option is not None else []
 
-class ListedSession(Struct, frozen=True, rename="camel"):
-    session_id: str = ""
+    @property
+    def model_names(self) -> list[str]:
+        if option := self.option("model"):
+            return option.values
+        return [model.model_id for model in self.models.available_models] if self.models else []
 
 
 class Sessions(Struct, frozen=True):
-    sessions: list[ListedSession] = []
+    sessions: list[SessionAnswer] = []
 
 
 class PermissionOption(Struct, frozen=True, rename="camel"):
@@ -125,10 +125,18 @@ class Block(Struct, frozen=True):
     text: str = ""
 
 
-class Chunk(Struct, frozen=True, rename="camel"):
-    content: Block = Block()
-    message_id: str | None = None
+class Extended(Struct, frozen=True):
+    """Whatever an agent tells beyond the protocol is in `_meta`."""
+
     meta: Any = field(name="_meta", default=None)
+
+    def beyond_protocol(self, *keys: str) -> Any:
+        return member(self.meta, *keys)
+
+
+class Chunk(Extended, frozen=True):
+    content: Block = Block()
+    message_id: str | None = field(name="messageId", default=None)
 
 
 class AcpToolCall(Struct, frozen=True, rename="camel"):
@@ -155,21 +163,14 @@ class Cost(Struct, frozen=True):
     currency: str = ""
 
 
-class UsageUpdate(Struct, frozen=True):
+class UsageUpdate(Extended, frozen=True):
     cost: Cost | None = None
-    meta: Any = field(name="_meta", default=None)
 
 
-class InfoUpdate(Struct, frozen=True):
-    meta: Any = field(name="_meta", default=None)
-
-
-class AnyAnswer(Struct, frozen=True, rename="camel"):
-    """What any answer may hold that matters to a reader of all of them."""
+class Stopped(Struct, frozen=True, rename="camel"):
+    """The answer to session/prompt: why the turn ended; what it used is read apart."""
 
     stop_reason: str = ""
-    session_id: str = ""
-    agent_info: Implementation | None = None
 
 
 class AcpTokens(Struct, frozen=True, rename="camel"):
@@ -195,24 +196,17 @@ class Counts(Struct, frozen=True):
     output_tokens: Count
 
 
-class Quota(Struct, frozen=True):
-    token_count: Counts
+class Counted(Extended, frozen=True):
+    """The answer to session/prompt: what the turn used. Gemini CLI tells it in its own way."""
 
-
-class QuotaMeta(Struct, frozen=True):
-    quota: Quota
-
-
-class Counted(Struct, frozen=True):
     usage: AcpTokens | None = None
-    meta: Raw = field(name="_meta", default=Raw(b"{}"))
 
     def as_usage(self) -> Usage:
         if self.usage:
             return self.usage.as_usage()
         try:
-            counts = decode(self.meta, QuotaMeta).quota.token_count
-        except msgspec.DecodeError:
+            counts = msgspec.convert(self.beyond_protocol("quota", "token_count"), Counts)
+        except msgspec.ValidationError:
             return Usage()
         return Usage(counts.input_tokens, counts.output_tokens)
 
@@ -220,3 +214,10 @@ class Counted(Struct, frozen=True):
 class PermissionRequest(Struct, frozen=True, rename="camel"):
     tool_call: AcpToolCall
     options: list[PermissionOption] = []
+
+
+def member(value: Any, *keys: str) -> Any:
+    """What is found at the end of these keys; None where there is nothing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

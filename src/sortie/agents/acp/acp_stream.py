@@ -7,7 +7,7 @@ an error of their provider as text of theirs and nothing more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,46 +17,51 @@ from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
 from ..error_kinds import not_permitted
 from ..jsonrpc import Message, ResponseError
-from ..turn_reader import ALIVE, TurnReader, decode, program_lines, readable, shorten
-from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response, classify_text
-from .acp_messages import AcpToolCall, AnyAnswer, Chunk, Counted, InfoUpdate, UpdateHead, UpdateParams, UsageUpdate
+from ..turn_reader import ALIVE, NOTHING_USED, Meter, TurnReader, decode, program_lines, readable, shorten
+from . import acp_messages as messages
+from .acp_agents import UNKNOWN, KnownAgent, classify_response, classify_text
+
+A = TypeVar("A", bound=Struct)
 
 _STARTUP = "mcp_startup."
+_STOPPED = {
+    "refusal": (AgentError.REFUSED, "The model declined to answer."),
+    "cancelled": (AgentError.CANCELLED, "The turn was cancelled."),
+    "max_tokens": (AgentError.TURN_FAILED, "The turn ended at a limit of tokens, half-way."),
+    "max_turn_requests": (AgentError.TURN_FAILED, "The turn ended at a limit of requests, half-way."),
+}
 
 
 class RunningTotals(Struct, frozen=True):
     """What running totals stood at: the tokens of this process, and the cost of the whole conversation."""
 
-    tokens: Usage = Usage()
+    tokens: Usage = NOTHING_USED
     cost: float = 0.0
 
 
-NOTHING_USED = RunningTotals()
+FROM_NOTHING = RunningTotals()
 
 
 class AcpReader(TurnReader):
     def __init__(
-        self, agent: KnownAgent = UNKNOWN, session_id: str = "", running: RunningTotals = NOTHING_USED
+        self, agent: KnownAgent = UNKNOWN, session_id: str = "", running: RunningTotals = FROM_NOTHING
     ) -> None:
         super().__init__(session_id)
         self.running = running
         if agent.cumulative:
-            self.meter.start_at(running.tokens)
+            self.meter = Meter(running.tokens)
         self._agent = agent
         self._message_id: str | None = None
         self._program_error = ""
         self._silent_since_tool = True
-        self._unstarted: dict[str, AcpToolCall] = {}
-        self._tools: dict[str, str] = {}
-        self._denied: set[str] = set()
-        self._limit_until: float | None = None
+        self._unstarted: dict[str, messages.AcpToolCall] = {}
 
     def events(self, line: bytes) -> Iterator[AgentEvent]:
-        return self._take(decode(line, Message))
+        return self._notified(decode(line, Message))
 
     def read_message(self, message: Message) -> list[AgentEvent]:
-        """Like `read`, for a line that was decoded already."""
-        return readable(self._take(message))
+        """As `read`, for a line that has been decoded already."""
+        return readable(self._notified(message))
 
     def answered(self, result: Raw) -> list[AgentEvent]:
         """The answer to the prompt: the end of the turn."""
@@ -64,51 +69,36 @@ class AcpReader(TurnReader):
 
     def rejected(self, error: ResponseError) -> list[AgentEvent]:
         """The prompt was answered with an error: the end of the turn too."""
-        return readable(self._rejected(error))
+        return [*self.end_of_message(), *self.end_turn(classify_response(error, self.limit_until))]
 
-    def permission(self, call: AcpToolCall, *, granted: bool) -> list[AgentEvent]:
+    def permission(self, call: messages.AcpToolCall, *, granted: bool) -> list[AgentEvent]:
         """The agent asked whether it may use a tool, and was answered."""
         if not granted:
-            self._denied.add(call.called)
+            self.denied.add(call.called)
         return [*self._started(call)] or [ALIVE]
 
-    def _take(self, message: Message) -> Iterator[AgentEvent]:
-        if self.finished:
+    def _notified(self, message: Message) -> Iterator[AgentEvent]:
+        if self.finished or message.method != "session/update":
             return
-        if message.method == "session/update":
-            params = decode(message.params, UpdateParams)
-            if not self.session_id or params.session_id == self.session_id:
-                yield from self._update(params.update)
-        elif not message.method and message.error is not None:
-            yield from self._rejected(ResponseError.of(message.error))
-        elif not message.method:
-            yield from self._answer(message.result)
-
-    def _answer(self, result: Raw) -> Iterator[AgentEvent]:
-        """To any request: who answers, in which session, and whether it ends the turn."""
-        answer = decode(result, AnyAnswer)
-        self.session_id = answer.session_id or self.session_id
-        if answer.agent_info:
-            self._agent = KNOWN.get(answer.agent_info.name, UNKNOWN)
-        if answer.stop_reason:
-            yield from self._answered(result)
-
-    def _update(self, update: Raw) -> Iterator[AgentEvent]:
-        match decode(update, UpdateHead).session_update:
+        params = decode(message.params, messages.UpdateParams)
+        if self.session_id and params.session_id != self.session_id:
+            return
+        update = params.update
+        match decode(update, messages.UpdateHead).session_update:
             case "agent_message_chunk":
-                yield from self._chunk(decode(update, Chunk))
+                yield from self._chunk(decode(update, messages.Chunk))
             case "tool_call" | "tool_call_update":
-                yield from self._tool(decode(update, AcpToolCall))
+                yield from self._tool(decode(update, messages.AcpToolCall))
             case "usage_update":
-                yield from self._spent(decode(update, UsageUpdate))
+                yield from self._spent(decode(update, messages.UsageUpdate))
             case "session_info_update":
-                yield from self._retry(_at(decode(update, InfoUpdate).meta, "codex", "error"))
+                yield from self._retry(decode(update, messages.Extended).beyond_protocol("codex", "error"))
 
-    def _chunk(self, chunk: Chunk) -> Iterator[AgentEvent]:
+    def _chunk(self, chunk: messages.Chunk) -> Iterator[AgentEvent]:
         text = chunk.content.text
-        if _at(chunk.meta, "claudeCode", "kind") == "mcpServerStatus":
-            if _at(chunk.meta, "claudeCode", "status") == "failed":
-                server = str(_at(chunk.meta, "claudeCode", "server"))
+        if chunk.beyond_protocol("claudeCode", "kind") == "mcpServerStatus":
+            if chunk.beyond_protocol("claudeCode", "status") == "failed":
+                server = str(chunk.beyond_protocol("claudeCode", "server"))
                 yield from self.server_failed(server, f"The MCP server {server} did not start: {text}")
         elif self._agent.is_program_text(text, chunk.message_id):
             yield from self.end_of_message()
@@ -122,7 +112,7 @@ class AcpReader(TurnReader):
             self._program_error, self._silent_since_tool = "", False
             yield from self.message_piece(text)
 
-    def _tool(self, call: AcpToolCall) -> Iterator[AgentEvent]:
+    def _tool(self, call: messages.AcpToolCall) -> Iterator[AgentEvent]:
         yield from self.end_of_message()
         if call.tool_call_id.startswith(_STARTUP) and call.status == "failed":
             server = call.tool_call_id.split(".")[1]
@@ -130,31 +120,31 @@ class AcpReader(TurnReader):
             yield from self.server_failed(server, f"The MCP server {server} did not start: {said}")
             return
         self._program_error, self._silent_since_tool = "", True
-        known = call.tool_call_id in self._tools or call.tool_call_id in self._unstarted
+        known = call.tool_call_id in self.tools or call.tool_call_id in self._unstarted
         if call.raw_input or call.status in ("completed", "failed") or known:
             yield from self._started(call)
         else:
             self._unstarted[call.tool_call_id] = call  # its arguments follow
         if call.status in ("completed", "failed"):
-            name = self._tools.pop(call.tool_call_id, call.called)
+            name = self.tools.pop(call.tool_call_id, call.called)
             detail = _text_of(call.content) or (shorten(call.raw_output) if call.raw_output else "")
             yield ToolFinished(name, failed=call.status == "failed", detail=detail)
 
-    def _started(self, call: AcpToolCall) -> Iterator[AgentEvent]:
-        if call.tool_call_id in self._tools:
+    def _started(self, call: messages.AcpToolCall) -> Iterator[AgentEvent]:
+        if call.tool_call_id in self.tools:
             return
         first = self._unstarted.pop(call.tool_call_id, call)
-        name = self._tools[call.tool_call_id] = first.called
+        name = self.tools[call.tool_call_id] = first.called
         arguments = call.raw_input or first.raw_input
         yield ToolStarted(name, shorten(arguments or call.title or first.title or ""))
 
-    def _spent(self, spent: UsageUpdate) -> Iterator[AgentEvent]:
-        limit = _at(spent.meta, "_claude/rateLimit")
+    def _spent(self, spent: messages.UsageUpdate) -> Iterator[AgentEvent]:
+        limit = spent.beyond_protocol("_claude/rateLimit")
         if isinstance(limit, dict) and limit.get("status") not in (None, "allowed"):
             ends = limit.get("resetsAt")
             until = float(ends) if isinstance(ends, int | float) else None
             if limit["status"] == "rejected":
-                self._limit_until = until
+                self.limit_until = until
             yield LimitReported(f"{limit.get('rateLimitType') or 'rate'} limit: {limit['status']}", until)
         if spent.cost and spent.cost.currency == "USD":
             before, amount = self.running.cost, spent.cost.amount
@@ -174,60 +164,36 @@ class AcpReader(TurnReader):
 
     def _answered(self, result: Raw) -> Iterator[AgentEvent]:
         yield from self.end_of_message()
-        self.finished = True
-        try:
-            stop_reason = decode(result, AnyAnswer).stop_reason
-        except msgspec.DecodeError:
-            stop_reason = ""
-        try:
-            counted = decode(result, Counted).as_usage()
-        except msgspec.DecodeError:
-            counted = Usage()
-        if self._agent.cumulative:
-            yield from self.meter.reach(counted)
-            self.running = RunningTotals(counted if counted != Usage() else self.running.tokens, self.running.cost)
-        else:
-            yield from self.meter.add(counted)
-        self.failure = self.failure or self._false_success(stop_reason, counted)
-        if self.failure:
-            yield ErrorReported(self.failure.message)
-
-    def _rejected(self, error: ResponseError) -> Iterator[AgentEvent]:
-        yield from self.end_of_message()
-        self.finished = True
-        self.failure = self.failure or classify_response(error, self._limit_until)
-        yield ErrorReported(self.failure.message)
+        stop_reason = _decoded(result, messages.Stopped()).stop_reason
+        counted = _decoded(result, messages.Counted()).as_usage()
+        yield from self.meter.reach(counted) if self._agent.cumulative else self.meter.add(counted)
+        if self._agent.cumulative and counted != NOTHING_USED:
+            self.running = RunningTotals(counted, self.running.cost)
+        yield from self.end_turn(self._false_success(stop_reason, counted))
 
     def _false_success(self, stop_reason: str, counted: Usage) -> AgentError | None:
-        if self._denied:
-            fix = "Set acp.permissions to allow, or acp.mode to one in which it does not ask."
-            return not_permitted("The agent", self._denied, fix)
-        match stop_reason:
-            case "end_turn" if self._program_error:
-                return classify_text(self._agent, self._program_error)
-            case "end_turn" if self._agent.hides_broken_answers and (self._silent_since_tool or counted == Usage()):
-                return AgentError(AgentError.PROVIDER, "The model's answer broke off.")
-            case "end_turn":
-                return None
-            case "refusal":
-                return AgentError(AgentError.REFUSED, "The model declined to answer.")
-            case "cancelled":
-                return AgentError(AgentError.CANCELLED, "The turn was cancelled.")
-            case "max_tokens":
-                return AgentError(AgentError.TURN_FAILED, "The turn ended at a limit of tokens, half-way.")
-            case "max_turn_requests":
-                return AgentError(AgentError.TURN_FAILED, "The turn ended at a limit of requests, half-way.")
-        return AgentError(AgentError.TURN_FAILED, f"The turn ended for no reason that we know: {stop_reason!r}.")
+        fix = "Set acp.permissions to allow, or acp.mode to one in which it does not ask."
+        if denial := not_permitted("The agent", self.denied, fix):
+            return denial
+        if stop_reason != "end_turn":
+            unknown = (AgentError.TURN_FAILED, f"The turn ended for no reason that we know: {stop_reason!r}.")
+            return AgentError(*_STOPPED.get(stop_reason, unknown))
+        if self._program_error:
+            return classify_text(self._agent, self._program_error)
+        if self._agent.hides_broken_answers and (self._silent_since_tool or counted == NOTHING_USED):
+            return AgentError(AgentError.PROVIDER, "The model's answer broke off.")
+        return None
 
 
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+def _decoded(answer: Raw, otherwise: A) -> A:
+    try:
+        return decode(answer, type(otherwise))
+    except msgspec.DecodeError:
+        return otherwise
 
 
 def _text_of(content: Any) -> str:
     """The text in the content of a tool call."""
     blocks = content if isinstance(content, list) else []
-    texts = [_at(block, "content", "text") for block in blocks]
+    texts = [messages.member(block, "content", "text") for block in blocks]
     return shorten(" ".join(text for text in texts if isinstance(text, str)))

@@ -50,17 +50,10 @@ class ClaudeCode(PerTurnAgent[ClaudeOptions]):
     login_files = (".claude/.credentials.json",)
     login_fix = "Set ANTHROPIC_API_KEY, or run `claude` once and log in."
     settings = (
-        "ANTHROPIC_BASE_URL",
-        "ANTHROPIC_MODEL",
-        "ANTHROPIC_CUSTOM_HEADERS",
-        "CLAUDE_CONFIG_DIR",
-        "CLAUDE_CODE_MAX_RETRIES",
-        "API_TIMEOUT_MS",
-        "IS_SANDBOX",
-        "HTTPS_PROXY",
-        "NO_PROXY",
+        "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CONFIG_DIR",
+        "CLAUDE_CODE_MAX_RETRIES", "API_TIMEOUT_MS", "IS_SANDBOX", "HTTPS_PROXY", "NO_PROXY",
         "NODE_EXTRA_CA_CERTS",
-    )
+    )  # fmt: skip
     # Tools behind a search are tools that a model does not find; updates and telemetry are not for a service.
     fixed_environment: ClassVar[dict[str, str]] = {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -16,7 +16,7 @@ from ...core.model import Usage
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
 from ..error_kinds import classify_error, not_permitted
-from ..turn_reader import TurnExit, TurnReader, decode, message_lines, shorten
+from ..turn_reader import NOTHING_USED, TurnExit, TurnReader, beyond, decode, message_lines, shorten
 
 _WORTH_WAITING_MS = 60_000.0
 
@@ -137,9 +137,7 @@ class _ClaudeResult(Struct, frozen=True):
 class ClaudeReader(TurnReader):
     def __init__(self, session_id: str = "") -> None:
         super().__init__(session_id)
-        self._tools: dict[str, str] = {}
         self._counted: dict[str, Usage] = {}
-        self._limit_until: float | None = None
         self._last_sentence = ""
         self._error_name = ""
         self._spent = Usage()
@@ -188,9 +186,9 @@ class ClaudeReader(TurnReader):
             yield ErrorReported(detail)  # also a refused key: it may have a fresh one the next time
             return
         # When it tries again is its own decision, and says nothing about the limit.
-        yield LimitReported(detail, self._limit_until)
+        yield LimitReported(detail, self.limit_until)
         if retry.retry_delay_ms > _WORTH_WAITING_MS:
-            self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self._limit_until)
+            self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self.limit_until)
 
     def _assistant(self, turn: _Turn) -> Iterator[AgentEvent]:
         message = turn.message
@@ -200,32 +198,27 @@ class ClaudeReader(TurnReader):
                 self._last_sentence = "" if message.model == _NO_MODEL else block.text
                 yield from message_lines(block.text)
             elif block.type == "tool_use":
-                self._tools[block.id] = block.name
+                self.tools[block.id] = block.name
                 yield ToolStarted(block.name, shorten(block.input))
         if message.usage:
             # Each block of a message repeats the counts of the whole.
             counted = message.usage.as_usage()
-            known = self._counted.get(message.id, Usage())
+            fresh = beyond(counted, self._counted.get(message.id, NOTHING_USED))
             self._counted[message.id] = counted
-            fresh = Usage(
-                max(counted.input - known.input, 0),
-                max(counted.output - known.output, 0),
-                max(counted.cache_read - known.cache_read, 0),
-            )
             yield from self.meter.add(fresh, cost_follows=True)
 
     def _tool_results(self, turn: _Turn) -> Iterator[AgentEvent]:
         content = turn.message.content
         for block in content if isinstance(content, list) else ():
             if block.type == "tool_result":
-                name = self._tools.pop(block.tool_use_id, "tool")
+                name = self.tools.pop(block.tool_use_id, "tool")
                 yield ToolFinished(name, failed=bool(block.is_error), detail=shorten(block.content))
 
     def _limit(self, info: _LimitInfo) -> Iterator[AgentEvent]:
         if info.status in ("", "allowed"):
             return
         if info.status == "rejected":
-            self._limit_until = info.resets_at
+            self.limit_until = info.resets_at
         yield LimitReported(f"{info.rate_limit_type or 'rate'} limit: {info.status}", info.resets_at)
 
     def _result(self, result: _ClaudeResult) -> Iterator[AgentEvent]:
@@ -246,11 +239,9 @@ class ClaudeReader(TurnReader):
         if result.is_error or result.subtype != "success":
             if result.api_error_status is None and result.result and result.result == self._last_sentence:
                 return AgentError(AgentError.TURN_FAILED, said[:_SHOWN])  # the model's words report no error
-            status, until = result.api_error_status, self._limit_until
+            status, until = result.api_error_status, self.limit_until
             return classify_error(said, status=status, until=until, name=self._error_name)
         if result.stop_reason == "refusal":
             return AgentError(AgentError.REFUSED, f"The model declined: {said[:_SHOWN]}")
-        if denied := [denial.tool_name for denial in result.permission_denials]:
-            fix = "Set claude-code.permission_mode or claude-code.allowed_tools."
-            return not_permitted("Claude Code", denied, fix)
-        return None
+        denied = [denial.tool_name for denial in result.permission_denials]
+        return not_permitted("Claude Code", denied, "Set claude-code.permission_mode or claude-code.allowed_tools.")

@@ -8,16 +8,15 @@ of the session.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import msgspec
 
-from ..agent import AgentEvent, AgentSettings, Finding, SessionOrder
+from ..agent import AgentSettings, Finding, SessionOrder
 from ..per_session import PerSessionAgent
 from ..program import Program
-from .codex_thread import CodexOptions, CodexThread
+from .codex_thread import CodexOptions, CodexThread, codex_home, key_of, login_file
 
 # Without this Codex would write a key that we log in with to its own file.
 _IN_MEMORY = 'cli_auth_credentials_store="ephemeral"'
@@ -32,29 +31,22 @@ class Codex(PerSessionAgent[CodexOptions]):
         tested=("0.166.0", "0.166.0"),
     )
     options_type = CodexOptions
+    session_type = CodexThread
     keys = ("CODEX_API_KEY", "OPENAI_API_KEY")
     login_fix = "Run `codex login`, or set CODEX_API_KEY."
     settings = (
-        "CODEX_HOME",
-        "CODEX_CA_CERTIFICATE",
-        "OPENAI_ORGANIZATION",
-        "OPENAI_PROJECT",
-        "SSL_CERT_FILE",
-        "HTTPS_PROXY",
-        "NO_PROXY",
-    )
+        "CODEX_HOME", "CODEX_CA_CERTIFICATE", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "SSL_CERT_FILE",
+        "HTTPS_PROXY", "NO_PROXY",
+    )  # fmt: skip
     fixed_environment: ClassVar[dict[str, str]] = {"NO_COLOR": "1"}
 
     @classmethod
     def check(cls, settings: AgentSettings) -> list[tuple[str, str]]:
         config = settings.options.get("config")
-        wrong = (
-            [key for key, value in _flat(config) if not _has_one_spelling(value)]
-            if isinstance(config, dict)
-            else []
-        )
+        flat = _flat(config if isinstance(config, dict) else {})
         sentence = "It must be a text, a number, true or false, or a list of these."
-        return [*super().check(settings), *((f"codex.config.{key}", sentence) for key in wrong)]
+        wrong = [(f"codex.config.{key}", sentence) for key, value in flat if not _has_one_spelling(value)]
+        return [*super().check(settings), *wrong]
 
     def login(self, environment: Mapping[str, str]) -> Finding:
         configured = {**dict(_flat(_config_file(environment))), **dict(_flat(self.options.config))}
@@ -66,44 +58,26 @@ class Codex(PerSessionAgent[CodexOptions]):
                 fix = f"Set {variable}, and name it in agent.env."
                 return Finding("FAIL", "login", f"the provider {provider} wants {variable}, which is not set.", fix)
             return Finding("PASS", "login", f"the provider {provider} needs no login with OpenAI")
-        if _login_file(environment).exists() and not environment.get("CODEX_API_KEY"):
-            return Finding("PASS", "login", f"{_login_file(environment)} is there")
+        if login_file(environment).exists() and not environment.get("CODEX_API_KEY"):
+            return Finding("PASS", "login", f"{login_file(environment)} is there")
         return super().login(environment)
 
     def arguments(self, order: SessionOrder) -> list[str]:
         # Plugins look for updates on the internet with each start.
         overrides = ["features.plugins=false"]
-        if _key(order.environment):
+        if key_of(order.environment):
             overrides.append(_IN_MEMORY)
         overrides += [f"{key}={msgspec.json.encode(value).decode()}" for key, value in _flat(self.options.config)]
         command = [] if "app-server" in self.command.split() else ["app-server"]
         return command + [word for override in overrides for word in ("-c", override)]
 
-    def conversation(self, order: SessionOrder, report: Callable[[AgentEvent], None]) -> CodexThread:
-        return CodexThread(order, report, self.read_timeout, self.options, _key(order.environment))
-
-
-def _key(environment: Mapping[str, str]) -> str:
-    """The key to log in with. OPENAI_API_KEY is there for many programs, so a login of Codex's own outweighs it."""
-    if key := environment.get("CODEX_API_KEY"):
-        return key
-    return "" if _login_file(environment).exists() else environment.get("OPENAI_API_KEY", "")
-
-
-def _login_file(environment: Mapping[str, str]) -> Path:
-    return _home(environment) / "auth.json"
-
 
 def _config_file(environment: Mapping[str, str]) -> dict[str, Any]:
     """Codex itself says what is wrong with a file that cannot be read."""
     try:
-        return tomllib.loads((_home(environment) / "config.toml").read_text("utf-8"))
+        return tomllib.loads((codex_home(environment) / "config.toml").read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-
-
-def _home(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "/")) / ".codex")
 
 
 def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,28 +7,19 @@ HTTP status, then by its words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Struct
+
+from ...core.model import Usage
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, StderrLine, ToolFinished, ToolStarted
 from ..error_kinds import classify_error, not_permitted
 from ..jsonrpc import Message
 from ..reset_times import reset_time
-from ..turn_reader import Meter, TurnReader, decode, message_lines, readable, shorten
-from .codex_messages import (
-    AccountLimits,
-    CodexNotice,
-    CodexTurn,
-    ErrorEvent,
-    Item,
-    ItemEvent,
-    LimitEvent,
-    ServerEvent,
-    TokensEvent,
-    TurnError,
-    TurnEvent,
-)
+from ..turn_reader import Meter, TurnReader, beyond, decode, message_lines, readable, shorten
 
 _DETAIL = 600
 
@@ -53,6 +44,138 @@ _FIXES = {
     AgentError.AUTH: "Run `codex login`, or set CODEX_API_KEY to a key that works.",
     AgentError.CONFIG: "Correct the option of the codex block that it speaks of.",
 }
+# What each kind of tool was asked to do stands in this field.
+_REQUESTS = {
+    "commandExecution": "command",
+    "fileChange": "changes",
+    "mcpToolCall": "arguments",
+    "dynamicToolCall": "arguments",
+    "collabAgentToolCall": "prompt",
+    "webSearch": "query",
+    "imageView": "path",
+}
+_DENIED = re.compile(r"requires approval|rejected MCP tool call")
+
+
+class Item(Struct, frozen=True, rename="camel"):
+    """A tool at work, or a message. Read loosely: it is for the log, and each version brings new kinds."""
+
+    type: str = ""
+    status: Any = None
+    text: Any = ""
+    tool: Any = ""
+    server: Any = ""
+    command: Any = ""
+    changes: Any = ""
+    arguments: Any = ""
+    prompt: Any = ""
+    query: Any = ""
+    path: Any = ""
+    aggregated_output: Any = None
+    result: Any = None
+    error: Any = None
+
+    @property
+    def is_tool(self) -> bool:
+        return self.type in _REQUESTS
+
+    @property
+    def name(self) -> str:
+        if self.type == "mcpToolCall":
+            return f"mcp__{shorten(self.server, 80)}__{shorten(self.tool, 80)}"
+        return shorten(self.tool, 80) if self.tool else self.type
+
+    @property
+    def request(self) -> str:
+        wanted = getattr(self, _REQUESTS[self.type])
+        if self.type == "fileChange" and isinstance(wanted, list):
+            return shorten(", ".join(str(change.get("path")) for change in wanted if isinstance(change, dict)))
+        return shorten(wanted or "")
+
+    @property
+    def failed(self) -> bool:
+        return self.status in ("failed", "declined")
+
+    @property
+    def denied(self) -> bool:
+        """Nobody was there to allow it; with other tools of a server it is only the message that tells."""
+        refused = self.type == "mcpToolCall" and self.failed and bool(_DENIED.search(shorten(self.error)))
+        return self.status == "declined" or refused
+
+
+class TokenCounts(Struct, frozen=True, rename="camel"):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+
+    def as_usage(self) -> Usage:
+        """The input has its cached part in it already, and the output its reasoning."""
+        return Usage(self.input_tokens, self.output_tokens, self.cached_input_tokens)
+
+
+class TokenUsage(Struct, frozen=True):
+    total: TokenCounts
+    last: TokenCounts = TokenCounts()
+
+
+class TokensEvent(Struct, frozen=True, rename="camel"):
+    thread_id: str
+    token_usage: TokenUsage
+    turn_id: str = ""
+
+
+class TurnError(Struct, frozen=True, rename="camel"):
+    message: str = ""
+    codex_error_info: Any = None
+    additional_details: str | None = None
+
+
+class ErrorEvent(Struct, frozen=True, rename="camel"):
+    thread_id: str
+    error: TurnError
+    will_retry: bool = False
+
+
+class CodexTurn(Struct, frozen=True):
+    id: str
+    status: str = ""
+    error: TurnError | None = None
+
+
+class TurnEvent(Struct, frozen=True, rename="camel"):
+    thread_id: str
+    turn: CodexTurn
+
+
+class ItemEvent(Struct, frozen=True, rename="camel"):
+    thread_id: str
+    item: Item
+
+
+class LimitWindow(Struct, frozen=True, rename="camel"):
+    used_percent: float = 0.0
+    resets_at: float | None = None
+
+
+class AccountLimits(Struct, frozen=True):
+    primary: LimitWindow | None = None
+    secondary: LimitWindow | None = None
+
+
+class LimitEvent(Struct, frozen=True, rename="camel"):
+    rate_limits: AccountLimits
+
+
+class ServerEvent(Struct, frozen=True, rename="camel"):
+    name: str
+    status: str
+    thread_id: str | None = None
+    error: str | None = None
+
+
+class CodexNotice(Struct, frozen=True):
+    message: str = ""
+    summary: str = ""
 
 
 class CodexReader(TurnReader):
@@ -66,8 +189,6 @@ class CodexReader(TurnReader):
         super().__init__(session_id)
         self.turn_id = ""
         self.limited = False
-        self.limit_until: float | None = None
-        self.denied: list[str] = []
         self.servers: dict[tuple[str, str], tuple[str, str]] = {}
         self._meters = {} if meters is None else meters
 
@@ -87,7 +208,10 @@ class CodexReader(TurnReader):
     def notified(self, message: Message) -> Iterator[AgentEvent]:
         match message.method:
             case "turn/started":
-                self._started(decode(message.params, TurnEvent))
+                started = decode(message.params, TurnEvent)
+                self.session_id = self.session_id or started.thread_id
+                if started.thread_id == self.session_id:
+                    self.turn_id = self.turn_id or started.turn.id
             case "item/started" | "item/completed":
                 event = decode(message.params, ItemEvent)
                 if event.thread_id == self.session_id:
@@ -107,32 +231,26 @@ class CodexReader(TurnReader):
                 notice = decode(message.params, CodexNotice)
                 yield StderrLine(shorten(notice.message or notice.summary))
 
-    def _started(self, event: TurnEvent) -> None:
-        self.session_id = self.session_id or event.thread_id
-        if event.thread_id == self.session_id:
-            self.turn_id = self.turn_id or event.turn.id
-
     def _item(self, item: Item, *, begun: bool) -> Iterator[AgentEvent]:
         if item.type == "agentMessage":
             if not begun:
-                yield from message_lines(shorten(item.text) if not isinstance(item.text, str) else item.text)
+                yield from message_lines(item.text if isinstance(item.text, str) else shorten(item.text))
         elif item.is_tool and begun:
             yield ToolStarted(item.name, item.request)
         elif item.is_tool:
             if item.denied:
-                self.denied.append(item.name)
-            yield ToolFinished(item.name, failed=item.failed, detail=item.outcome)
+                self.denied.add(item.name)
+            outcome = item.error or item.aggregated_output or item.result or ""
+            yield ToolFinished(item.name, failed=item.failed, detail=shorten(outcome))
 
     def _tokens(self, event: TokensEvent) -> Iterator[AgentEvent]:
         """The first report of a thread says where its total stood: a resumed one repeats what was used before."""
-        usage = event.token_usage
-        meter = self._meters.get(event.thread_id)
-        if meter is None:
-            meter = self._meters[event.thread_id] = Meter()
+        total, last = event.token_usage.total.as_usage(), event.token_usage.last.as_usage()
+        if event.thread_id not in self._meters:
             ours = event.thread_id == self.session_id
             of_earlier_turns = not self.turn_id or (ours and event.turn_id != self.turn_id)
-            meter.start_at(usage.total.as_usage() if of_earlier_turns else usage.total.less(usage.last))
-        yield from meter.reach(usage.total.as_usage())
+            self._meters[event.thread_id] = Meter(total if of_earlier_turns else beyond(total, last))
+        yield from self._meters[event.thread_id].reach(total)
 
     def _limits(self, limits: AccountLimits) -> Iterator[AgentEvent]:
         spent = [window for window in (limits.primary, limits.secondary) if window and window.used_percent >= 100]
@@ -160,12 +278,8 @@ class CodexReader(TurnReader):
 
     def _completed(self, event: TurnEvent) -> Iterator[AgentEvent]:
         ours = event.thread_id == self.session_id and event.turn.id == self.turn_id
-        if not ours or not self.turn_id or self.finished:
-            return
-        self.finished = True
-        self.failure = self.failure or self._false_success(event.turn)
-        if self.failure:
-            yield ErrorReported(self.failure.message)
+        if ours and self.turn_id and not self.finished:
+            yield from self.end_turn(self._false_success(event.turn))
 
     def _false_success(self, turn: CodexTurn) -> AgentError | None:
         if turn.status == "interrupted":
@@ -173,10 +287,8 @@ class CodexReader(TurnReader):
         if turn.status != "completed" or turn.error:
             problem = turn.error or TurnError(f"The turn ended as {turn.status[:40] or 'nothing known'}.")
             return classify_codex_error(problem.message, problem.codex_error_info, self.limit_until)
-        if self.denied:
-            fix = "Set codex.approval_policy to never, or widen codex.thread_sandbox."
-            return not_permitted("Codex", self.denied, fix)
-        return None
+        fix = "Set codex.approval_policy to never, or widen codex.thread_sandbox."
+        return not_permitted("Codex", self.denied, fix)
 
 
 def _status_of(info: Any) -> int | None:

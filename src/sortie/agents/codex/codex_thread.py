@@ -7,20 +7,22 @@ there to allow it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
+from ...process.child import Child
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, SessionOrder
-from ..jsonrpc import Message, Peer, ResponseError
+from ..jsonrpc import Message, ResponseError
 from ..mcp_servers import McpServer, read_servers
 from ..options import Text
-from ..per_session import RpcConversation
+from ..per_session import PerSessionAgent, RpcSession
 from .codex_stream import CodexReader, classify_codex_error
 
 _REFUSED_CONFIGURATION = re.compile(r"unknown variant|invalid |unexpected |not found|toml|config")
@@ -81,63 +83,57 @@ class _TurnAnswer(Struct, frozen=True):
     turn: _Named
 
 
-class CodexThread(RpcConversation):
+class CodexThread(RpcSession):
     """`limit_timeout`: Codex waits as long as the provider tells it to, five times over, and says not how long."""
 
     versioned = False
-    limit_timeout = 60.0
+    limit_timeout: ClassVar[float] = 60.0
 
     def __init__(
-        self,
-        order: SessionOrder,
-        report: Callable[[AgentEvent], None],
-        read_timeout: float,
-        options: CodexOptions,
-        key: str,
+        self, agent: PerSessionAgent[Any], order: SessionOrder, child: Child, report: Callable[[AgentEvent], None]
     ) -> None:
-        super().__init__(order, report, read_timeout)
-        self._options = options
-        self._key = key
+        super().__init__(agent, order, child, report)
+        self._options: CodexOptions = agent.options
         self._reader = CodexReader()
         self._servers: dict[str, dict[str, Any]] = {}
 
-    async def handshake(self, peer: Peer) -> None:
+    async def introduce(self) -> None:
         servers = read_servers(self.order)
         self._servers = {name: _in_codex(server, self.read_timeout) for name, server in servers.items()}
         client = {"name": "sortie", "title": "Sortie", "version": __version__}
-        await peer.request("initialize", {"clientInfo": client}, self.read_timeout)
-        await peer.notify("initialized")
-        account = await self.ask(peer, "account/read", {"refreshToken": False}, _Account)
+        await self.peer.request("initialize", {"clientInfo": client}, self.read_timeout)
+        await self.peer.notify("initialized")
+        account = await self.ask("account/read", {"refreshToken": False}, _Account)
         if account.requires_openai_auth and account.account is None:
-            await self._log_in(peer)
+            await self._log_in()
 
-    async def start_conversation(self, peer: Peer) -> str:
-        answer = await self.ask(peer, "thread/start", self._thread(), _ThreadAnswer)
-        await self._enter(peer, answer.thread.id)
+    async def start_conversation(self) -> str:
+        answer = await self.ask("thread/start", self._thread(), _ThreadAnswer)
+        await self._enter(answer.thread.id)
         return self._reader.session_id
 
-    async def resume(self, peer: Peer, session_id: str) -> None:
+    async def resume(self, session_id: str) -> None:
         params = {"threadId": session_id, "excludeTurns": True, **self._thread()}
-        answer = await self.ask(peer, "thread/resume", params, _ThreadAnswer)
+        answer = await self.ask("thread/resume", params, _ThreadAnswer)
         if answer.thread.id != session_id:
             raise AgentError(AgentError.SESSION, "Codex resumed another thread than the one it was asked for.")
-        await self._enter(peer, session_id)
+        await self._enter(session_id)
 
-    async def turn(self, peer: Peer, prompt: str) -> None:
+    async def run_turn(self, prompt: str) -> None:
         reader = self._reader = self._reader.following()
-        reader.turn_id = (await self.ask(peer, "turn/start", self._turn(prompt), _TurnAnswer)).turn.id
+        reader.turn_id = (await self.ask("turn/start", self._turn(prompt), _TurnAnswer)).turn.id
         while not reader.decided:
-            await peer.read_until(lambda: reader.decided or reader.limited, None)
-            await self._wait_for_limit(peer, reader)
+            await self.peer.read_until(lambda: reader.decided or reader.limited, None)
+            await self._wait_for_limit(reader)
         if reader.failure:
             raise reader.failure
 
-    async def cancel(self, peer: Peer) -> None:
+    async def cancel(self) -> None:
         reader = self._reader
         if reader.turn_id and not reader.finished:
             turn = {"threadId": reader.session_id, "turnId": reader.turn_id}
-            await peer.request("turn/interrupt", turn, self.read_timeout)
-            await peer.read_until(lambda: reader.finished, self.read_timeout)
+            await self.peer.request("turn/interrupt", turn, self.read_timeout)
+            await self.peer.read_until(lambda: reader.finished, self.read_timeout)
 
     def on_notification(self, message: Message) -> None:
         for event in self._reader.read_message(message):
@@ -149,7 +145,7 @@ class CodexThread(RpcConversation):
         if answer is None:
             raise ResponseError(_UNKNOWN_METHOD, f"Sortie does not answer {message.method}.")
         if message.method == "item/permissions/requestApproval":
-            self._reader.denied.append("more permissions")  # unlike the others it leaves no trace in the thread
+            self._reader.denied.add("more permissions")  # unlike the others it leaves no trace in the thread
         return answer
 
     def failure(self, error: ResponseError) -> AgentError:
@@ -169,21 +165,21 @@ class CodexThread(RpcConversation):
                 return AgentError(AgentError.CONFIG, detail, fix="Correct the codex block, or config.toml.")
         return None
 
-    async def _log_in(self, peer: Peer) -> None:
+    async def _log_in(self) -> None:
         fix = "Run `codex login`, or set CODEX_API_KEY."
-        if not self._key:
+        key = key_of(self.order.environment)
+        if not key:
             raise AgentError(AgentError.AUTH, "Codex is not logged in, and there is no key.", fix=fix)
         try:
-            key = {"type": "apiKey", "apiKey": self._key}
-            await peer.request("account/login/start", key, self.read_timeout)
+            await self.peer.request("account/login/start", {"type": "apiKey", "apiKey": key}, self.read_timeout)
         except ResponseError as error:
             raise AgentError(AgentError.AUTH, f"Codex does not take the key: {error.message}", fix=fix) from error
 
-    async def _enter(self, peer: Peer, thread_id: str) -> None:
+    async def _enter(self, thread_id: str) -> None:
         """Make the thread ours, and wait for its MCP servers: a turn that begins earlier goes without them."""
         self._reader.session_id = thread_id
         try:
-            await peer.read_until(self._servers_settled, self.read_timeout)
+            await self.peer.read_until(self._servers_settled, self.read_timeout)
         except TimeoutError:
             self.report(ErrorReported("Not all MCP servers were ready in time (agent.read_timeout_ms)."))
         status, reason = self._server_status(SERVER)
@@ -200,9 +196,9 @@ class CodexThread(RpcConversation):
     def _server_status(self, name: str) -> tuple[str, str]:
         return self._reader.servers.get((self._reader.session_id, name), ("not ready in time", ""))
 
-    async def _wait_for_limit(self, peer: Peer, reader: CodexReader) -> None:
+    async def _wait_for_limit(self, reader: CodexReader) -> None:
         try:
-            await peer.read_until(lambda: reader.decided or not reader.limited, self.limit_timeout)
+            await self.peer.read_until(lambda: reader.decided or not reader.limited, self.limit_timeout)
         except TimeoutError as error:
             said = "The provider refuses requests because of a rate limit, and Codex goes on waiting."
             raise AgentError(AgentError.RATE_LIMITED, said, until=reader.limit_until) from error
@@ -219,10 +215,9 @@ class CodexThread(RpcConversation):
         )
 
     def _turn(self, prompt: str) -> dict[str, Any]:
-        text = prompt.encode("utf-8", "replace").decode()
         return _without_none(
             threadId=self._reader.session_id,
-            input=[{"type": "text", "text": text}],
+            input=[{"type": "text", "text": prompt}],
             effort=self._options.effort,
             sandboxPolicy=self._sandbox_policy(),
         )
@@ -235,6 +230,21 @@ class CodexThread(RpcConversation):
         if policy.writable_roots is not None:
             told["writableRoots"] = [str(self.order.workspace / root) for root in policy.writable_roots]
         return told
+
+
+def codex_home(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("CODEX_HOME") or Path(environment.get("HOME", "/")) / ".codex")
+
+
+def login_file(environment: Mapping[str, str]) -> Path:
+    return codex_home(environment) / "auth.json"
+
+
+def key_of(environment: Mapping[str, str]) -> str:
+    """The key to log in with. OPENAI_API_KEY is there for many programs, so a login of Codex's own outweighs it."""
+    if key := environment.get("CODEX_API_KEY"):
+        return key
+    return "" if login_file(environment).exists() else environment.get("OPENAI_API_KEY", "")
 
 
 def _in_codex(server: McpServer, timeout: float) -> dict[str, Any]:

@@ -65,24 +65,13 @@ class CopilotCli(PerTurnAgent[CopilotOptions]):
     )
     login_fix = "Set COPILOT_GITHUB_TOKEN, run `copilot login`, or set COPILOT_PROVIDER_BASE_URL."
     settings = (
-        "COPILOT_HOME",
-        "COPILOT_MODEL",
-        "COPILOT_OFFLINE",
-        "COPILOT_PROVIDER_BASE_URL",
-        "COPILOT_PROVIDER_TYPE",
-        "COPILOT_PROVIDER_WIRE_API",
-        "COPILOT_PROVIDER_TRANSPORT",
-        "COPILOT_PROVIDER_AZURE_API_VERSION",
-        "COPILOT_PROVIDER_HEADERS",
-        "COPILOT_PROVIDER_MODEL_ID",
-        "COPILOT_PROVIDER_WIRE_MODEL",
-        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
-        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
-        "COPILOT_CUSTOM_INSTRUCTIONS_DIRS",
-        "COPILOT_GH_HOST",
-        "GH_HOST",
-        *NETWORK_VARIABLES,
-    )
+        "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_PROVIDER_BASE_URL",
+        "COPILOT_PROVIDER_TYPE", "COPILOT_PROVIDER_WIRE_API", "COPILOT_PROVIDER_TRANSPORT",
+        "COPILOT_PROVIDER_AZURE_API_VERSION", "COPILOT_PROVIDER_HEADERS", "COPILOT_PROVIDER_MODEL_ID",
+        "COPILOT_PROVIDER_WIRE_MODEL", "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
+        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS", "COPILOT_CUSTOM_INSTRUCTIONS_DIRS", "COPILOT_GH_HOST",
+        "GH_HOST", *NETWORK_VARIABLES,
+    )  # fmt: skip
     fixed_environment: ClassVar[dict[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
 
     def invocation(self, turn: Turn) -> Invocation:
@@ -131,24 +120,20 @@ class CopilotCli(PerTurnAgent[CopilotOptions]):
 
     def _flags(self) -> list[str]:
         options = self.options
-        flags: list[str] = []
-        for flag, value in (
+        named = (
             ("--model", options.model),
             ("--agent", options.agent),
             ("--reasoning-effort", options.reasoning_effort),
-        ):
-            if value:
-                flags.append(f"{flag}={value}")
-        if options.max_autopilot_continues:
-            flags += ["--autopilot", f"--max-autopilot-continues={options.max_autopilot_continues}"]
-        for flag, wanted in (
+        )
+        most = options.max_autopilot_continues
+        switches = (
+            ("--autopilot", most),
+            (f"--max-autopilot-continues={most}", most),
             ("--disable-builtin-mcps", options.disable_builtin_mcps),
             ("--no-custom-instructions", options.no_custom_instructions),
             ("--experimental", options.experimental),
-        ):
-            if wanted:
-                flags.append(flag)
-        return flags
+        )
+        return [f"{flag}={value}" for flag, value in named if value] + [flag for flag, on in switches if on]
 
     def _permissions(self, *, with_ours: bool) -> list[str]:
         """Our own tools stay allowed and visible wherever the operator names those that are."""

@@ -6,8 +6,8 @@ with their tokens and the way they ended, comes from where the adapter says (`co
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import Struct
 from ...errors import AgentError
 from ..agent import AgentEvent, ErrorReported, LimitReported, ToolFinished, ToolStarted
 from ..error_kinds import classify_error, not_permitted
-from ..reset_times import reset_time
+from ..reset_times import moment_of, reset_time
 from ..turn_reader import TurnExit, TurnReader, decode, message_lines, program_lines, shorten
 from .copilot_journal import ModelCall
 
@@ -44,13 +44,10 @@ class _CopilotEvent(Struct, frozen=True, rename="camel"):
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _CopilotServer(Struct, frozen=True):
+class _CopilotServer(Struct, frozen=True, rename="camel"):
+    """In a list it has a `name`, alone a `server_name`."""
+
     name: str = ""
-    status: str = ""
-    error: str | None = None
-
-
-class _ServerChanged(Struct, frozen=True, rename="camel"):
     server_name: str = ""
     status: str = ""
     error: str | None = None
@@ -75,15 +72,11 @@ class _ToolError(Struct, frozen=True):
     code: str | None = None
 
 
-class _CopilotToolResult(Struct, frozen=True):
-    content: Any = ""
-
-
 class _ToolEnd(Struct, frozen=True, rename="camel"):
     success: bool
     tool_call_id: str = ""
     error: _ToolError | None = None
-    result: _CopilotToolResult | None = None
+    result: dict[str, Any] | None = None
 
 
 class _Quota(Struct, frozen=True, rename="camel"):
@@ -130,10 +123,7 @@ class CopilotReader(TurnReader):
     def __init__(self, session_id: str = "", fresh_calls: Callable[[], list[ModelCall]] = list) -> None:
         super().__init__(session_id)
         self._fresh_calls = fresh_calls
-        self._tools: dict[str, str] = {}
         self._broken: set[str] = set()
-        self._denied: set[str] = set()
-        self._limit_until: float | None = None
         self._limited_since: float | None = None
         self._unreachable = False
         self._error: _CopilotError | None = None
@@ -148,13 +138,12 @@ class CopilotReader(TurnReader):
         if event.type in _COUNT_AT:
             yield from self._count()
         if event.type == "result":
-            yield from self._end_turn(decode(line, _CopilotResult))
+            yield from self._result(decode(line, _CopilotResult))
 
     def _event(self, event: _CopilotEvent) -> Iterator[AgentEvent]:
         match event.type:
             case "session.mcp_server_status_changed":
-                change = decode(event.data, _ServerChanged)
-                yield from self._server(_CopilotServer(change.server_name, change.status, change.error))
+                yield from self._server(decode(event.data, _CopilotServer))
             case "session.mcp_servers_loaded":
                 for server in decode(event.data, _ServersLoaded).servers:
                     yield from self._server(server)
@@ -164,14 +153,17 @@ class CopilotReader(TurnReader):
                     self._answered, self._error, self._limited_since = True, None, None
             case "tool.execution_start":
                 start = decode(event.data, _ToolStart)
-                self._tools[start.tool_call_id] = start.tool_name
+                self.tools[start.tool_call_id] = start.tool_name
                 yield ToolStarted(start.tool_name, shorten(start.arguments))
             case "tool.execution_complete":
                 yield self._tool_end(decode(event.data, _ToolEnd))
             case "model.call_failure":
-                yield self._call_failure(decode(event.data, _CallFailure), _moment(event.timestamp))
+                yield self._call_failure(decode(event.data, _CallFailure), moment_of(event.timestamp or ""))
             case "auto_mode_switch.requested":
-                yield self._limit(decode(event.data, _Switch))
+                wait = decode(event.data, _Switch).retry_after_seconds
+                if wait is not None:
+                    self.limit_until = time.time() + wait
+                yield LimitReported("the model's rate limit", self.limit_until)
             case "session.error":
                 error = decode(event.data, _CopilotError)
                 if event.agent_id is None:
@@ -198,19 +190,19 @@ class CopilotReader(TurnReader):
         return None
 
     def _server(self, server: _CopilotServer) -> Iterator[AgentEvent]:
-        if server.status not in _NO_TOOLS or server.name in self._broken:
-            return
-        self._broken.add(server.name)
-        detail = f"The MCP server {server.name} is {server.status}: {shorten(server.error or 'no reason given')}"
-        yield from self.server_failed(server.name, detail)
+        name = server.name or server.server_name
+        if server.status in _NO_TOOLS and name not in self._broken:
+            self._broken.add(name)
+            detail = f"The MCP server {name} is {server.status}: {shorten(server.error or 'no reason given')}"
+            yield from self.server_failed(name, detail)
 
     def _tool_end(self, end: _ToolEnd) -> ToolFinished:
-        name = self._tools.pop(end.tool_call_id, "tool")
+        name = self.tools.pop(end.tool_call_id, "tool")
         if end.success:
-            return ToolFinished(name, detail=shorten(end.result.content if end.result else ""))
+            return ToolFinished(name, detail=shorten((end.result or {}).get("content", "")))
         error = end.error or _ToolError()
         if error.code == "denied":
-            self._denied.add(name)
+            self.denied.add(name)
         return ToolFinished(name, failed=True, detail=shorten(error.message))
 
     def _call_failure(self, failure: _CallFailure, now: float | None) -> AgentEvent:
@@ -220,21 +212,16 @@ class CopilotReader(TurnReader):
         resets = [
             moment
             for quota in (failure.quota_snapshots or {}).values()
-            if quota.exhausted and (moment := _moment(quota.reset_date))
+            if quota.exhausted and (moment := moment_of(quota.reset_date or ""))
         ]
         if failure.status_code != 429 and not resets:
             return ErrorReported(detail)
-        self._limit_until = max(resets) if resets else reset_time(said)
+        self.limit_until = max(resets) if resets else reset_time(said)
         if now is not None:
             self._limited_since = self._limited_since or now
             if now - self._limited_since > _LIMIT_TIMEOUT:
-                self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self._limit_until)
-        return LimitReported(detail, self._limit_until)
-
-    def _limit(self, switch: _Switch) -> LimitReported:
-        if switch.retry_after_seconds is not None:
-            self._limit_until = datetime.now(UTC).timestamp() + switch.retry_after_seconds
-        return LimitReported("the model's rate limit", self._limit_until)
+                self.failure = AgentError(AgentError.RATE_LIMITED, detail, until=self.limit_until)
+        return LimitReported(detail, self.limit_until)
 
     def _count(self) -> Iterator[AgentEvent]:
         for call in self._fresh_calls():
@@ -243,16 +230,13 @@ class CopilotReader(TurnReader):
                 self._finish = call.finish
             yield from self.meter.add(call.usage)
 
-    def _end_turn(self, result: _CopilotResult) -> Iterator[AgentEvent]:
-        self.finished = True
+    def _result(self, result: _CopilotResult) -> Iterator[AgentEvent]:
         self.session_id = result.session_id
         if self._answered and not self._counted:
             yield ErrorReported(
                 "Copilot's journal of this session tells no tokens; the turn is counted without them."
             )
-        self.failure = self.failure or self._false_success(result.exit_code)
-        if self.failure:
-            yield ErrorReported(self.failure.message)
+        yield from self.end_turn(self._false_success(result.exit_code))
 
     def _false_success(self, exit_code: int) -> AgentError | None:
         if self._aborted:
@@ -267,10 +251,8 @@ class CopilotReader(TurnReader):
             return AgentError(AgentError.TURN_FAILED, "Copilot ended its turn without an answer of the model.")
         if self._finish == "length":
             return AgentError(AgentError.TURN_FAILED, "The answer of the model was cut off at its length limit.")
-        if self._denied:
-            fix = "Change copilot-cli.allow_tools or copilot-cli.deny_tools, or hide it with excluded_tools."
-            return not_permitted("Copilot", self._denied, fix)
-        return None
+        fix = "Change copilot-cli.allow_tools or copilot-cli.deny_tools, or hide it with excluded_tools."
+        return not_permitted("Copilot", self.denied, fix)
 
     def _fault(self, error: _CopilotError) -> AgentError:
         said = shorten(error.message, 600)
@@ -278,20 +260,12 @@ class CopilotReader(TurnReader):
             case "authentication" | "authorization" | "policy":
                 return AgentError(AgentError.AUTH, said, fix="Log the agent in, or give it a key that works.")
             case "rate_limit" | "quota":
-                return AgentError(AgentError.RATE_LIMITED, said, until=self._limit_until or reset_time(said))
+                return AgentError(AgentError.RATE_LIMITED, said, until=self.limit_until or reset_time(said))
         if error.status_code == 404:
             return AgentError(AgentError.CONFIG, said, fix="Correct copilot-cli.model or COPILOT_MODEL.")
         if error.status_code is None and self._unreachable:
             return AgentError(AgentError.PROVIDER, said)
-        return classify_error(said, status=error.status_code, until=self._limit_until)
+        return classify_error(said, status=error.status_code, until=self.limit_until)
 
     def _cancelled(self) -> AgentError:
         return AgentError(AgentError.CANCELLED, f"Copilot's turn was interrupted ({self._aborted}).")
-
-
-def _moment(date: str | None) -> float | None:
-    try:
-        moment = datetime.fromisoformat(date or "")
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -48,30 +48,16 @@ class Gemini(PerTurnAgent[GeminiOptions]):
     login_files = (".gemini/oauth_creds.json", ".gemini/gemini-credentials.json", ".gemini/.env")
     login_fix = "Set GEMINI_API_KEY, or run `gemini` once and log in."
     settings = (
-        "GEMINI_CLI_CUSTOM_HEADERS",
-        "GEMINI_CLI_HOME",
-        "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
-        "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
-        "GEMINI_API_KEY_AUTH_MECHANISM",
-        "GEMINI_MODEL",
-        "GOOGLE_API_KEY",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "GOOGLE_CLOUD_ACCESS_TOKEN",
-        "GOOGLE_CLOUD_LOCATION",
-        "GOOGLE_CLOUD_PROJECT",
-        "GOOGLE_CLOUD_PROJECT_ID",
-        "GOOGLE_CLOUD_QUOTA_PROJECT",
-        "GOOGLE_GEMINI_BASE_URL",
-        "GOOGLE_GENAI_API_VERSION",
-        "GOOGLE_VERTEX_BASE_URL",
-        "CLOUDSDK_CONFIG",
+        "GEMINI_CLI_CUSTOM_HEADERS", "GEMINI_CLI_HOME", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_API_KEY_AUTH_MECHANISM", "GEMINI_MODEL",
+        "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_ACCESS_TOKEN",
+        "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT_ID",
+        "GOOGLE_CLOUD_QUOTA_PROJECT", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_API_VERSION",
+        "GOOGLE_VERTEX_BASE_URL", "CLOUDSDK_CONFIG",
         # Gemini's shell does not see ~/.gitconfig: who commits can be told by these alone.
-        "GIT_AUTHOR_EMAIL",
-        "GIT_AUTHOR_NAME",
-        "GIT_COMMITTER_EMAIL",
-        "GIT_COMMITTER_NAME",
+        "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_NAME",
         *NETWORK_VARIABLES,
-    )
+    )  # fmt: skip
     # Relaunched, it lets no signal through to its second process; without trust there are neither tools nor yolo.
     fixed_environment: ClassVar[dict[str, str]] = {
         "GEMINI_CLI_NO_RELAUNCH": "true",
@@ -94,7 +80,8 @@ class Gemini(PerTurnAgent[GeminiOptions]):
         resume = ["--resume", turn.session_id] if turn.session_id else []
         return Invocation(
             arguments=["--output-format", "stream-json", *resume, *self._flags()],
-            stdin=_literal(turn.prompt),
+            # What begins with a slash is a command of Gemini's own.
+            stdin=f" {turn.prompt}" if turn.prompt.startswith("/") else turn.prompt,
             environment={"GEMINI_CLI_HOME": str(gemini_home.path_of(turn.order))},
         )
 
@@ -117,8 +104,3 @@ class Gemini(PerTurnAgent[GeminiOptions]):
         ):
             flags += [f"{flag}={value}" for value in values]
         return flags
-
-
-def _literal(prompt: str) -> str:
-    """The prompt as one that is not taken for a command of Gemini's own."""
-    return f" {prompt}" if prompt.startswith("/") else prompt

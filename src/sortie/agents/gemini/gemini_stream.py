@@ -112,8 +112,6 @@ class GeminiReader(TurnReader):
     def __init__(self, session_id: str = "") -> None:
         super().__init__(session_id)
         self._resuming = bool(session_id)
-        self._tools: dict[str, str] = {}
-        self._denied: set[str] = set()
         self._answered = False
         self._last_error = ""
         self._error_text: str | None = None
@@ -122,19 +120,28 @@ class GeminiReader(TurnReader):
         if self.finished:
             return
         kind = decode(line, _GeminiHead).type
-        if kind == "message":
-            yield from self._message(decode(line, _GeminiMessage))
-            return
-        yield from self.end_of_message()
+        if kind != "message":
+            yield from self.end_of_message()
         match kind:
             case "init":
                 self.session_id = decode(line, _GeminiInit).session_id
+            case "message":
+                message = decode(line, _GeminiMessage)
+                if message.role == "assistant":
+                    self._forget_error(answered=True)
+                    yield from self.message_piece(message.content)
             case "tool_use":
-                yield self._tool_use(decode(line, _ToolUse))
+                use = decode(line, _ToolUse)
+                self._forget_error(answered=False)
+                self.tools[use.tool_id] = use.tool_name
+                yield ToolStarted(use.tool_name, shorten(use.parameters))
             case "tool_result":
                 yield self._tool_result(decode(line, _GeminiToolResult))
             case "error":
-                yield self._error(decode(line, _Failure))
+                # Loops, blocked answers, hooks that stop the agent: a success that follows at once is none.
+                error = decode(line, _Failure)
+                self._last_error = error.message or "Gemini reported an error without a message."
+                yield ErrorReported(self._last_error)
             case "result":
                 yield from self._result(decode(line, _GeminiResult))
 
@@ -170,29 +177,13 @@ class GeminiReader(TurnReader):
         status = _STATUSES.get(ending.code or 0)
         return classify_error(said, status=status) if status else None
 
-    def _message(self, message: _GeminiMessage) -> Iterator[AgentEvent]:
-        if message.role != "assistant":
-            return
-        self._forget_error(answered=True)
-        yield from self.message_piece(message.content)
-
-    def _tool_use(self, use: _ToolUse) -> ToolStarted:
-        self._forget_error(answered=False)
-        self._tools[use.tool_id] = use.tool_name
-        return ToolStarted(use.tool_name, shorten(use.parameters))
-
     def _tool_result(self, result: _GeminiToolResult) -> ToolFinished:
         self._forget_error(answered=False)
-        name = self._tools.pop(result.tool_id, "tool")
+        name = self.tools.pop(result.tool_id, "tool")
         if result.error and _is_denial(name, result.error):
-            self._denied.add(name)
+            self.denied.add(name)
         detail = result.error.message if result.error else result.output
         return ToolFinished(name, failed=result.status != "success", detail=shorten(detail or ""))
-
-    def _error(self, error: _Failure) -> ErrorReported:
-        """Loops, blocked answers, hooks that stop the agent: a success that follows at once is none."""
-        self._last_error = error.message or "Gemini reported an error without a message."
-        return ErrorReported(self._last_error)
 
     def _forget_error(self, *, answered: bool) -> None:
         """What follows an error shows that it was none of the last."""
@@ -211,9 +202,9 @@ class GeminiReader(TurnReader):
             yield ErrorReported(failure.message)
 
     def _false_success(self, result: _GeminiResult) -> AgentError | None:
-        if self._denied:
+        if self.denied:
             fix = "Set gemini.approval_mode, gemini.allowed_tools or gemini.policies."
-            return not_permitted("Gemini", self._denied, fix)
+            return not_permitted("Gemini", self.denied, fix)
         if self._last_error:
             return classify_error(self._last_error)
         if self._answered:
@@ -235,7 +226,8 @@ class GeminiReader(TurnReader):
             return AgentError(AgentError.REFUSED, text)
         if _CUT_SHORT in text:
             return AgentError(AgentError.PROVIDER, text)
-        if status == 400 and self._resuming and _is_too_long(text):
+        too_long = " exceeds" in text.lower().partition("token count ")[2]
+        if status == 400 and self._resuming and too_long:
             return AgentError(AgentError.SESSION, text)
         if _OUT_OF_QUOTA.search(text):
             status = 429
@@ -269,7 +261,3 @@ def _unwrapped(text_of_error: str) -> tuple[int | None, str]:
     except (msgspec.DecodeError, RecursionError):
         return None, body
     return answer.code, answer.message or body
-
-
-def _is_too_long(text: str) -> bool:
-    return " exceeds" in text.lower().partition("token count ")[2]

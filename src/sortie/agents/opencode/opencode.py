@@ -26,22 +26,9 @@ from .opencode_stream import OpenCodeReader
 
 # What OpenCode can be permitted; whatever else it knows are the tools of MCP servers, named server_tool.
 _TOOLS = (
-    "bash",
-    "doom_loop",
-    "edit",
-    "external_directory",
-    "glob",
-    "grep",
-    "list",
-    "lsp",
-    "question",
-    "read",
-    "skill",
-    "task",
-    "todowrite",
-    "webfetch",
-    "websearch",
-)
+    "bash", "doom_loop", "edit", "external_directory", "glob", "grep", "list", "lsp", "question", "read",
+    "skill", "task", "todowrite", "webfetch", "websearch",
+)  # fmt: skip
 _CONFIG_FILE = "opencode.json"
 # The kernel takes no variable of more than 128 KiB, its name included.
 _VARIABLE_LIMIT = 127 * 1024
@@ -77,37 +64,19 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
     )
     options_type = OpenCodeOptions
     keys = (
-        "ANTHROPIC_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "GEMINI_API_KEY",
-        "GOOGLE_GENERATIVE_AI_API_KEY",
-        "GROQ_API_KEY",
-        "MISTRAL_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "XAI_API_KEY",
-        "AZURE_API_KEY",
-        "AWS_BEARER_TOKEN_BEDROCK",
-        "OPENCODE_API_KEY",
+        "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY",
+        "XAI_API_KEY", "AZURE_API_KEY", "AWS_BEARER_TOKEN_BEDROCK", "OPENCODE_API_KEY",
         "OPENCODE_AUTH_CONTENT",
-    )
+    )  # fmt: skip
     login_files = (".local/share/opencode/auth.json",)
     login_fix = "Set a key such as ANTHROPIC_API_KEY, or run `opencode auth login`."
     settings = (
-        "OPENCODE_CONFIG",
-        "OPENCODE_CONFIG_DIR",
-        "OPENCODE_DISABLE_PROJECT_CONFIG",
-        "OPENCODE_DISABLE_MODELS_FETCH",
-        "OPENCODE_MODELS_URL",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_STATE_HOME",
-        "XDG_CACHE_HOME",
-        "AWS_PROFILE",
-        "AWS_REGION",
-        "AZURE_RESOURCE_NAME",
+        "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_PROJECT_CONFIG",
+        "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_MODELS_URL", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+        "XDG_STATE_HOME", "XDG_CACHE_HOME", "AWS_PROFILE", "AWS_REGION", "AZURE_RESOURCE_NAME",
         *NETWORK_VARIABLES,
-    )
+    )  # fmt: skip
     fixed_environment: ClassVar[dict[str, str]] = {
         "OPENCODE_DISABLE_AUTOUPDATE": "1",
         "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
@@ -140,22 +109,15 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
         # With a title of its own it does not ask a model for one, whose tokens it would not tell.
         session = f"--session={turn.session_id}" if turn.session_id else f"--title={turn.order.identifier}"
         arguments = ["run", "--format=json", "--print-logs", "--log-level=WARN", session, *self._flags()]
-        return Invocation(
-            arguments=arguments,
-            stdin=turn.prompt,
-            environment={**self._configuration(turn.order), **self._permissions()},
-        )
+        environment = {**self._configuration(turn.order), **self._permissions()}
+        return Invocation(arguments=arguments, stdin=turn.prompt, environment=environment)
 
     def reader(self, turn: Turn) -> OpenCodeReader:
         return OpenCodeReader(turn.session_id)
 
     def environment(self, order: SessionOrder) -> dict[str, str]:
-        environment = super().environment(order)
-        return (
-            {**environment, "OPENCODE_DISABLE_AUTOCOMPACT": "1"}
-            if self.options.disable_autocompact
-            else environment
-        )
+        compaction = {"OPENCODE_DISABLE_AUTOCOMPACT": "1"} if self.options.disable_autocompact else {}
+        return {**super().environment(order), **compaction}
 
     def _flags(self) -> list[str]:
         options = self.options
@@ -187,7 +149,9 @@ class OpenCode(PerTurnAgent[OpenCodeOptions]):
             config["tools"] = {"*": False}
         if not config:
             return {}
-        text = _escaped(msgspec.json.encode({"$schema": "https://opencode.ai/config.json", **config}))
+        text = msgspec.json.encode({"$schema": "https://opencode.ai/config.json", **config})
+        # So that OpenCode puts no variable and no file into our values.
+        text = text.replace(b"{env:", b"\\u007benv:").replace(b"{file:", b"\\u007bfile:")
         if len(text) <= _VARIABLE_LIMIT:
             return {"OPENCODE_CONFIG_CONTENT": text.decode()}
         with session_directory(order.workspace_fd) as directory:
@@ -211,11 +175,6 @@ def _in_opencode(server: McpServer) -> dict[str, Any]:
         return {"type": "remote", "url": server.url, "headers": server.headers, "enabled": True}
     command = [server.command, *server.args]
     return {"type": "local", "command": command, "environment": server.env, "enabled": True}
-
-
-def _escaped(config: bytes) -> bytes:
-    """So that OpenCode puts no variable and no file into our values."""
-    return config.replace(b"{env:", b"\\u007benv:").replace(b"{file:", b"\\u007bfile:")
 
 
 def _contradictions(options: OpenCodeOptions) -> list[tuple[str, str]]:

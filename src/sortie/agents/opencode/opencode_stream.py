@@ -65,11 +65,6 @@ class _State(Struct, frozen=True):
     error: Any = None
 
 
-class _Marks(Struct, frozen=True, rename="camel"):
-    provider_executed: Any = None
-    compaction_continue: Any = field(name="compaction_continue", default=None)
-
-
 class _Part(Struct, frozen=True):
     id: str = ""
     message_id: str = field(name="messageID", default="")
@@ -79,7 +74,7 @@ class _Part(Struct, frozen=True):
     cost: float = 0.0
     tool: str = "tool"
     state: _State = _State()
-    metadata: _Marks | None = None
+    metadata: dict[str, Any] | None = None
 
     @property
     def usage(self) -> Usage:
@@ -92,9 +87,8 @@ class _Part(Struct, frozen=True):
             max(self.cost, 0.0),
         )
 
-    @property
-    def marks(self) -> _Marks:
-        return self.metadata or _Marks()
+    def has_mark(self, name: str) -> bool:
+        return bool((self.metadata or {}).get(name))
 
 
 class _OpenCodeEvent(Struct, frozen=True):
@@ -122,7 +116,6 @@ class OpenCodeReader(TurnReader):
         super().__init__(session_id)
         self._seen: set[str] = set()
         self._acted: set[str] = set()
-        self._denied: set[str] = set()
         self._reason = ""
         self._steps_without_reason = 0
         self._overflow = ""
@@ -154,9 +147,9 @@ class OpenCodeReader(TurnReader):
 
     def verdict(self, ending: TurnExit) -> AgentError | None:
         ending = msgspec.structs.replace(ending, stderr=_COLOURS.sub("", ending.stderr))
-        if self._denied and not self.failure:
+        if self.denied and not self.failure:
             fix = "Change opencode.allowed_tools, opencode.denied_tools, or the permissions in opencode.json."
-            return not_permitted("OpenCode", self._denied, fix)
+            return not_permitted("OpenCode", self.denied, fix)
         if self.finished and self._overflow and not self.failure and (ending.code, ending.signal) == (1, None):
             return None  # its exit code tells of the overflow, which it has repaired
         return super().verdict(ending)
@@ -200,7 +193,7 @@ class OpenCodeReader(TurnReader):
             yield from self._tool(part)
         elif type == "step_finish":
             yield from self._step_finish(part)
-        elif part.marks.compaction_continue:  # the step before was a summary; OpenCode asks itself to go on
+        elif part.has_mark("compaction_continue"):  # the step before was a summary; OpenCode asks itself to go on
             self.finished = False
         else:
             yield from message_lines(part.text)
@@ -208,10 +201,10 @@ class OpenCodeReader(TurnReader):
     def _tool(self, part: _Part) -> Iterator[AgentEvent]:
         state = part.state
         failed = state.status == "error" or part.tool == "invalid"
-        if not part.marks.provider_executed:
+        if not part.has_mark("providerExecuted"):
             self._acted.add(part.message_id)
         if failed and str(state.error).startswith(_DENIED):
-            self._denied.add(part.tool)
+            self.denied.add(part.tool)
         yield ToolStarted(part.tool, shorten(state.input))
         yield ToolFinished(part.tool, failed=failed, detail=shorten(state.error or state.output or ""))
 

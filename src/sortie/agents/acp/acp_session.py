@@ -14,23 +14,15 @@ from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
+from ...process.child import Child
 from ..agent import AgentEvent, ErrorReported, SessionOrder
-from ..jsonrpc import Message, Peer, ResponseError
+from ..jsonrpc import Message, ResponseError
 from ..mcp_servers import read_servers
 from ..options import Text
-from ..per_session import RpcConversation
+from ..per_session import PerSessionAgent, RpcSession
 from ..turn_reader import ALIVE, TurnExit, decode
+from . import acp_messages as messages
 from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response
-from .acp_messages import (
-    AuthMethod,
-    Capabilities,
-    Implementation,
-    InitializeAnswer,
-    McpCapabilities,
-    PermissionRequest,
-    SessionAnswer,
-    Sessions,
-)
 from .acp_stream import AcpReader, RunningTotals
 
 VERSION = 1
@@ -55,21 +47,16 @@ class AcpOptions(Struct, frozen=True, kw_only=True):
     auth_method: Text | None = None
 
 
-class AcpConversation(RpcConversation):
+class AcpSession(RpcSession):
     def __init__(
-        self,
-        order: SessionOrder,
-        report: Callable[[AgentEvent], None],
-        read_timeout: float,
-        options: AcpOptions,
-        command: str,
+        self, agent: PerSessionAgent[Any], order: SessionOrder, child: Child, report: Callable[[AgentEvent], None]
     ) -> None:
-        super().__init__(order, report, read_timeout)
+        super().__init__(agent, order, child, report)
         self.agent: KnownAgent = UNKNOWN
-        self.agent_info = Implementation()
-        self._options = options
-        self._command = command
-        self._capabilities = Capabilities()
+        self.agent_info = messages.Implementation()
+        self._options: AcpOptions = agent.options
+        self._command = agent.command
+        self._capabilities = messages.Capabilities()
         self._session_id = ""
         self._running = RunningTotals()
         self._reader = AcpReader()
@@ -77,8 +64,8 @@ class AcpConversation(RpcConversation):
         self._updates = 0
         self._claimed = True
 
-    async def handshake(self, peer: Peer) -> None:
-        introduction = await self.ask(peer, "initialize", _GREETING, InitializeAnswer)
+    async def introduce(self) -> None:
+        introduction = await self.ask("initialize", _GREETING, messages.InitializeAnswer)
         if introduction.protocol_version != VERSION:
             raise AgentError(
                 AgentError.CONFIG,
@@ -86,45 +73,45 @@ class AcpConversation(RpcConversation):
                 f"not {VERSION}.",
                 fix="Install a version of it that speaks ours.",
             )
-        self._capabilities = introduction.agent_capabilities or Capabilities()
-        self.agent_info = introduction.agent_info or Implementation()
+        self._capabilities = introduction.agent_capabilities or messages.Capabilities()
+        self.agent_info = introduction.agent_info or messages.Implementation()
         self.agent = KNOWN.get(self.agent_info.name, UNKNOWN)
-        if self._options.auth_method:
-            await self._log_in(peer, self._options.auth_method, introduction.auth_methods or [])
+        if method := self._options.auth_method:
+            offered = [one.id for one in introduction.auth_methods or []]
+            login = "the login of acp.auth_method"
+            await self._choose("authenticate", {"methodId": method}, login, offered, AgentError.AUTH)
 
-    async def start_conversation(self, peer: Peer) -> str:
+    async def start_conversation(self) -> str:
         self._running = RunningTotals()
-        opened = await self.ask(peer, "session/new", self._session_params(), SessionAnswer)
+        opened = await self.ask("session/new", self._session_params(), messages.SessionAnswer)
         if not opened.session_id:
             raise AgentError(AgentError.TURN_FAILED, "The agent did not name the session that it opened.")
-        await self._begin(peer, opened.session_id, opened)
+        await self._begin(opened.session_id, opened)
         return opened.session_id
 
-    async def resume(self, peer: Peer, session_id: str) -> None:
-        can = self._capabilities.session_capabilities
-        if can is not None and can.resume is not None:
+    async def resume(self, session_id: str) -> None:
+        if (self._capabilities.session_capabilities or {}).get("resume") is not None:
             method = "session/resume"
         elif self._capabilities.load_session:
             method = "session/load"
         else:
             raise AgentError(AgentError.SESSION, "the agent offers neither session/resume nor session/load")
         if self.agent.resumes_elsewhere:
-            await self._require_workspace(peer, session_id)
+            await self._require_workspace(session_id)
         self._running = RunningTotals(cost=self.order.resume_cost)
-        opened = await self.ask(peer, method, {"sessionId": session_id, **self._session_params()}, SessionAnswer)
+        opened = await self.ask(method, {"sessionId": session_id, **self._session_params()}, messages.SessionAnswer)
         if self.agent.replays_late:
-            await self._skip_replay(peer)
-        await self._begin(peer, session_id, opened)
+            await self._skip_replay()
+        await self._begin(session_id, opened)
 
-    async def turn(self, peer: Peer, prompt: str) -> None:
+    async def run_turn(self, prompt: str) -> None:
         if self._reader.failure:
             raise self._reader.failure
         reader = self._reader = AcpReader(self.agent, self._session_id, self._running)
-        text = prompt.encode("utf-8", "replace").decode()
-        request = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": text}]}
+        request = {"sessionId": self._session_id, "prompt": [{"type": "text", "text": prompt}]}
         try:
             with anyio.CancelScope() as self._turn:
-                self._report(await self._answer(peer, request, reader))
+                self._report(await self._answer(request, reader))
             cannot_succeed = self._turn.cancelled_caught
         finally:
             self._turn = None
@@ -132,14 +119,14 @@ class AcpConversation(RpcConversation):
             self._reader = AcpReader(self.agent, self._session_id)
         if cannot_succeed:
             with anyio.move_on_after(_CANCEL_TIMEOUT):
-                await self.cancel(peer)
+                await self.cancel()
         if error := reader.verdict(TurnExit()):
             raise error
 
-    async def cancel(self, peer: Peer) -> None:
-        await peer.notify("session/cancel", {"sessionId": self._session_id})
+    async def cancel(self) -> None:
+        await self.peer.notify("session/cancel", {"sessionId": self._session_id})
         self._claimed = True
-        await peer.read_until(self._answer_came, self.read_timeout)
+        await self.peer.read_until(self._answer_came, self.read_timeout)
 
     def on_notification(self, message: Message) -> None:
         self._updates += 1
@@ -153,7 +140,7 @@ class AcpConversation(RpcConversation):
         if message.method != "session/request_permission":
             raise ResponseError(_NO_SUCH_METHOD, f"Method not found: {message.method}")
         try:
-            request = decode(message.params, PermissionRequest)
+            request = decode(message.params, messages.PermissionRequest)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ResponseError(_WRONG_PARAMETERS, "Invalid params") from error
         allow = self._options.permissions == "allow"
@@ -167,25 +154,15 @@ class AcpConversation(RpcConversation):
     def failure(self, error: ResponseError) -> AgentError:
         return classify_response(error)
 
-    async def _log_in(self, peer: Peer, method: str, offered: list[AuthMethod]) -> None:
+    async def _answer(self, request: dict[str, Any], reader: AcpReader) -> list[AgentEvent]:
         try:
-            await peer.request("authenticate", {"methodId": method}, self.read_timeout)
-        except ResponseError as error:
-            raise AgentError(
-                AgentError.AUTH,
-                f"The agent refuses the login of acp.auth_method ({classify_response(error).message}).",
-                fix=_offer([one.id for one in offered]),
-            ) from error
-
-    async def _answer(self, peer: Peer, request: dict[str, Any], reader: AcpReader) -> list[AgentEvent]:
-        try:
-            return reader.answered(await peer.request("session/prompt", request, None))
+            return reader.answered(await self.peer.request("session/prompt", request, None))
         except ResponseError as error:
             return reader.rejected(error)
 
     def _session_params(self) -> dict[str, Any]:
         servers, left_out = servers_for(
-            self.order, self._capabilities.mcp_capabilities or McpCapabilities(), self.agent
+            self.order, self._capabilities.mcp_capabilities or messages.McpCapabilities(), self.agent
         )
         if self.agent.mcp_argument and self.agent.mcp_argument in self._command:
             left_out = []
@@ -194,64 +171,59 @@ class AcpConversation(RpcConversation):
         meta = {"_meta": self.agent.session_meta} if self.agent.session_meta else {}
         return {"cwd": str(self.order.workspace), "mcpServers": servers, **meta}
 
-    async def _require_workspace(self, peer: Peer, session_id: str) -> None:
-        here = await self.ask(peer, "session/list", {"cwd": str(self.order.workspace)}, Sessions)
+    async def _require_workspace(self, session_id: str) -> None:
+        here = await self.ask("session/list", {"cwd": str(self.order.workspace)}, messages.Sessions)
         if all(one.session_id != session_id for one in here.sessions):
             raise AgentError(AgentError.SESSION, "it does not belong to this workspace")
 
-    async def _begin(self, peer: Peer, session_id: str, opened: SessionAnswer) -> None:
+    async def _begin(self, session_id: str, opened: messages.SessionAnswer) -> None:
         self._session_id = session_id
-        options = self._options
-        if mode := options.mode or self._automatic_mode(opened):
-            await self._choose_mode(peer, mode, opened)
+        options, modes = self._options, opened.mode_names
+        if mode := options.mode or self._automatic_mode(modes):
+            full_name = next((one for one in modes if one == mode or one.endswith(f"#{mode}")), mode)
+            await self._set("mode", full_name, modes, None if opened.modes is not None else opened.option("mode"))
         if options.model:
-            await self._choose_model(peer, options.model, opened)
+            await self._set("model", options.model, opened.model_names, opened.option("model"))
+        names = [option.id for option in opened.config_options or []]
         for name, value in options.config.items():
-            await self._set(peer, name, value, "config", [one.id for one in opened.config_options or []])
+            await self._set("config", value, names, messages.ConfigOption(name))
 
-    def _automatic_mode(self, opened: SessionAnswer) -> str | None:
+    def _automatic_mode(self, offered: list[str]) -> str | None:
         if self._options.permissions == "deny":
             return None
-        return next((mode for mode in self.agent.modes if mode in _modes(opened)), None)
+        return next((mode for mode in self.agent.modes if mode in offered), None)
 
-    async def _choose_mode(self, peer: Peer, wanted: str, opened: SessionAnswer) -> None:
-        offered = _modes(opened)
-        mode = next((one for one in offered if one == wanted or one.endswith(f"#{wanted}")), wanted)
-        option = opened.option("mode")
-        if opened.modes is None and option is not None:
-            await self._set(peer, option.id, mode, "mode", offered)
+    async def _set(
+        self, key: str, value: str | bool, offered: list[str], option: messages.ConfigOption | None
+    ) -> None:
+        """By an option of the agent's where it has one for this, else by the method that the protocol has."""
+        params: dict[str, Any] = {"sessionId": self._session_id}
+        if option is None:
+            method, params[f"{key}Id"] = f"session/set_{key}", value
         else:
-            await self._change(peer, "session/set_mode", {"modeId": mode}, "mode", offered)
+            method = "session/set_config_option"
+            params |= {"configId": option.id, "value": value}
+            if isinstance(value, bool):
+                params["type"] = "boolean"
+        await self._choose(method, params, f"acp.{key}", offered)
 
-    async def _choose_model(self, peer: Peer, model: str, opened: SessionAnswer) -> None:
-        option = opened.option("model")
-        if option is not None:
-            await self._set(peer, option.id, model, "model", option.values)
-            return
-        offered = [one.model_id for one in opened.models.available_models] if opened.models else []
-        await self._change(peer, "session/set_model", {"modelId": model}, "model", offered)
-
-    async def _set(self, peer: Peer, name: str, value: str | bool, key: str, offered: list[str]) -> None:
-        typed = {"type": "boolean"} if isinstance(value, bool) else {}
-        params = {"configId": name, "value": value, **typed}
-        await self._change(peer, "session/set_config_option", params, key, offered)
-
-    async def _change(self, peer: Peer, method: str, params: dict[str, Any], key: str, offered: list[str]) -> None:
+    async def _choose(
+        self, method: str, params: dict[str, Any], what: str, offered: list[str], kind: str = AgentError.CONFIG
+    ) -> None:
+        """Ask for something that the operator chose; refused, it names what there is."""
         try:
-            await peer.request(method, {"sessionId": self._session_id, **params}, self.read_timeout)
+            await self.peer.request(method, params, self.read_timeout)
         except ResponseError as error:
-            raise AgentError(
-                AgentError.CONFIG,
-                f"The agent refuses acp.{key} ({classify_response(error).message}).",
-                fix=_offer(offered),
-            ) from error
+            said = f"The agent refuses {what} ({classify_response(error).message})."
+            choice = f"It offers {', '.join(offered)}." if offered else "It offers no choice; leave the option out."
+            raise AgentError(kind, said, fix=choice) from error
 
-    async def _skip_replay(self, peer: Peer) -> None:
+    async def _skip_replay(self) -> None:
         """Until a question comes back with nothing of the replay before its answer."""
         for _ in range(_ROUND_TRIPS):
             before = self._updates
             try:
-                await peer.request("_sortie/still_there", {}, self.read_timeout)
+                await self.peer.request("_sortie/still_there", {}, self.read_timeout)
             except ResponseError:
                 pass  # that there is no such method is an answer too
             if self._updates == before:
@@ -275,19 +247,8 @@ _GREETING = {
 }
 
 
-def _offer(names: list[str]) -> str:
-    return f"It offers {', '.join(names)}." if names else "It offers no choice; leave the option out."
-
-
-def _modes(opened: SessionAnswer) -> list[str]:
-    if opened.modes is not None:
-        return [mode.id for mode in opened.modes.available_modes]
-    option = opened.option("mode")
-    return option.values if option is not None else []
-
-
 def servers_for(
-    order: SessionOrder, capabilities: McpCapabilities, agent: KnownAgent
+    order: SessionOrder, capabilities: messages.McpCapabilities, agent: KnownAgent
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The servers that the agent takes, and a sentence for each that it does not."""
     servers: list[dict[str, Any]] = []
