@@ -137,6 +137,7 @@ async def test_a_record_that_cannot_be_used_is_named_and_hides_no_other(path, br
         (record(9, comments=[{"body": 1}]), '`comments` must be a list of objects with texts, such as [{"author"'),
         (record(9, blocked_by=[7]), '`blocked_by` must be a list of issues, such as ["PROJ-1"], not 7 as entry 1.'),
         (record(9, parent="T-1"), '`parent` must be an object of texts, such as {"identifier": "PROJ-1"}, not'),
+        (record(9, agent={"max_turns": 0}), '`agent` must be an object, such as {"kind": "codex", "max_turns": 5'),
         (record(9, description=["x" * 99]), '`description` must be text in quotes, not ["xxx'),
         ("T-9", 'record 1 cannot be used: it must be an object between { and }, not "T-9".'),
     ],

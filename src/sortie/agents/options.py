@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -64,6 +63,8 @@ def _is_struct(wanted: Any) -> bool:
 
 
 def _unknown(kind: str, key: str, known: list[str]) -> str:
+    from difflib import get_close_matches  # loaded for those alone who made a mistake
+
     close = get_close_matches(key, known, 1)
     hint = f'; did you mean "{close[0]}"?' if close else f"; it knows {', '.join(sorted(known))}." if known else "."
     return f"The {kind} agent has no such option{hint}"
