@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import anyio
 from msgspec import Struct
 
 from ..errors import AgentError
-from ..process.child import Child, Exit
 from ..protocol.session_files import SERVER
 from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnFinished
 from .command_line import check_command, first_word, locate, missing_program, not_found, start_command
@@ -24,6 +23,9 @@ from .error_kinds import classify_exit, how_it_ended
 from .options import check_options
 from .program import run_command
 from .script_check import check_argument, check_script, check_syntax
+
+if TYPE_CHECKING:
+    from ..process.child import Child, Exit
 
 DEFAULT_COMMAND = "./agent.sh"
 

@@ -17,11 +17,14 @@ import stat
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import AgentError
-from ..process.child import Child, start
 from .agent import SessionOrder
 from .turn_reader import shorten
+
+if TYPE_CHECKING:
+    from ..process.child import Child
 
 _RELATIVE_PROGRAM = re.compile(r"\s*(\.{1,2}/[^\s;&|<>()$`\"'\\*?\[]+)(?=[\s;&|<>()]|$)")
 
@@ -62,6 +65,8 @@ async def start_command(
 
 
 async def _start(argv: Sequence[str], order: SessionOrder, environment: Mapping[str, str]) -> Child:
+    from ..process.child import start  # brings asyncio, which whoever only checks a command does without
+
     return await start(
         argv,
         cwd_fd=order.workspace_fd,

@@ -11,14 +11,16 @@ import itertools
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from ..process.child import Child
 from .turn_reader import LINE_LIMIT, decode
+
+if TYPE_CHECKING:
+    from ..process.child import Child
 
 _STDERR_LINES = 12
 _STDERR_LINE = 2_000

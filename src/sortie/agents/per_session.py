@@ -9,20 +9,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import anyio
 import msgspec
 from msgspec import Raw, Struct
 
 from ..errors import AgentError
-from ..process.child import Child
 from .agent import AgentEvent, ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnFinished
 from .cli_agent import CliAgent
 from .command_line import start_command
 from .error_kinds import classify_exit, ended_by_itself
 from .jsonrpc import Listener, Peer, PeerGone, ResponseError
 from .turn_reader import decode, unreadable_line
+
+if TYPE_CHECKING:
+    from ..process.child import Child
 
 _INTERRUPT_TIMEOUT = 2.0
 # Between the end of its output and its own.

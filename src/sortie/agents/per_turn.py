@@ -9,18 +9,20 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import deque
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import AgentError
-from ..process.child import Child
 from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnFinished, is_session_id
 from .cli_agent import CliAgent
 from .command_line import start_command
 from .turn_reader import LINE_LIMIT, TurnExit, TurnReader
+
+if TYPE_CHECKING:
+    from ..process.child import Child
 
 _INTERRUPT_TIMEOUT = 2.0
 _STDERR_LINES = 12

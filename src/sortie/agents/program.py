@@ -11,7 +11,6 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from ..process.child import start
 from .agent import Finding
 from .command_line import locate, shell_command
 from .turn_reader import shorten
@@ -78,6 +77,8 @@ async def run_command(
     """
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY) if cwd_fd is None else os.dup(cwd_fd)
     try:
+        from ..process.child import start  # brings asyncio, for those alone who run it
+
         child = await start(
             argv, cwd_fd=here, env=environment, run_id=uuid.uuid4().hex, workspace=directory, separate_stderr=True
         )

@@ -45,7 +45,7 @@ def validate_command(workflow: Path, env_file: Path | None, as_json: bool) -> in
 
 def _in_local_files(config: Config) -> list[Problem]:
     """What a look at the issues shows, where that is a look at a file; other trackers are left alone."""
-    files = adapters.build_tracker(config).watched_files()
+    files = adapters.watched_files(config)
     try:
         candidates = adapters.peek(config)
         if candidates is None or not files:

@@ -13,7 +13,7 @@ from ..core.decide import Tick, decide
 from ..core.observe import observe
 from ..core.schedule import Schedule
 from ..sources.issues import IssueSource
-from ..sources.source import Warning
+from ..sources.warnings import Warning
 from ..store.connect import connect_readonly
 from ..store.load import load
 from .clock import Clock

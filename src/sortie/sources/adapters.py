@@ -67,9 +67,13 @@ def build_tracker(config: Config) -> Tracker:
 
 def peek(config: Config) -> Candidates | None:
     """What the tracker shows, where it can be read without asking anybody; raises `TrackerError`."""
-    kind = load_tracker(config.tracker.kind)
-    read = getattr(kind, "peek", None)
+    read = getattr(load_tracker(config.tracker.kind), "peek", None)
     return read(tracker_settings(config)) if read else None
+
+
+def watched_files(config: Config) -> tuple[Path, ...]:
+    """Where its issues are, if they are in files."""
+    return load_tracker(config.tracker.kind).from_settings(tracker_settings(config)).watched_files()
 
 
 def build_agent(config: Config) -> Agent:

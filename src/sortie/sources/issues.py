@@ -41,8 +41,8 @@ from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
 from . import adapters, comments
-from .source import Renewal, RunFacts, Warning, Write
-from .warnings import warnings_about
+from .source import Renewal, RunFacts, Write
+from .warnings import Warning, warnings_about
 
 # The overrides by which a tool server gets what `$VARIABLES` in the workflow stood for here; one that is not set
 # there would make the workflow unusable for it.

@@ -23,6 +23,7 @@ from ..core.schedule import Schedule
 from ..errors import AgentError
 from ..hosts.host import Removal
 from ..runs.spec import Conversation, RunSpec, Signal
+from .warnings import Warning
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -40,19 +41,6 @@ class Write(Struct, frozen=True, kw_only=True):
     name: str
     verb: EffectVerb
     argument: str
-
-
-class Warning(Struct, frozen=True):
-    """Something that keeps items from being worked on by mistake. `what` stays the same while only numbers change;
-    `about_issue` is False for what concerns all of them."""
-
-    what: str
-    detail: str
-    fix: str
-    about_issue: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.what}: {self.detail}"
 
 
 class Renewal(Struct, frozen=True):

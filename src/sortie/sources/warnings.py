@@ -5,14 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
+from msgspec import Struct
+
 from ..core.observe import Look, blocker_name
 from ..core.policy import Policy
 from ..trackers.tracker import Candidates
-from .source import Warning
 
 # Repaired one by one: nobody reads more of them, and each costs a walk over all issues.
 CIRCLES_NAMED = 10
 NAMES_IN_A_CIRCLE = 5
+
+
+class Warning(Struct, frozen=True):
+    """Something that keeps items from being worked on by mistake. `what` stays the same while only numbers change;
+    `about_issue` is False for what concerns all of them."""
+
+    what: str
+    detail: str
+    fix: str
+    about_issue: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.detail}"
 
 
 def warnings_about(look: Look, policy: Policy) -> list[Warning]:

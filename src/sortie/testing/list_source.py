@@ -29,8 +29,8 @@ from ..runs.spec import (
     WorkspaceKind,
     WorkspaceSpec,
 )
-from ..sources.source import Renewal, RunFacts, Warning, Write
-from ..sources.warnings import warnings_about
+from ..sources.source import Renewal, RunFacts, Write
+from ..sources.warnings import Warning, warnings_about
 from ..tools import envelope
 from ..workspace.directory import workspace_key
 

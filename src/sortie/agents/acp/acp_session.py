@@ -6,7 +6,7 @@ The agent reads and writes files and runs commands itself: we offer neither, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import msgspec
@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
-from ...process.child import Child
 from ..agent import AgentEvent, ErrorReported, SessionOrder
 from ..jsonrpc import Message, ResponseError
 from ..mcp_servers import read_servers
@@ -24,6 +23,9 @@ from ..turn_reader import ALIVE, TurnExit, decode
 from . import acp_messages as messages
 from .acp_agents import KNOWN, UNKNOWN, KnownAgent, classify_response
 from .acp_stream import AcpReader, RunningTotals
+
+if TYPE_CHECKING:
+    from ...process.child import Child
 
 VERSION = 1
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
-from ...process.child import Child
 from ...protocol.session_files import SERVER
 from ..agent import AgentEvent, ErrorReported, SessionOrder
 from ..jsonrpc import Message, ResponseError
@@ -24,6 +23,9 @@ from ..mcp_servers import McpServer, read_servers
 from ..options import Text
 from ..per_session import PerSessionAgent, RpcSession
 from .codex_stream import CodexReader, classify_codex_error
+
+if TYPE_CHECKING:
+    from ...process.child import Child
 
 _REFUSED_CONFIGURATION = re.compile(r"unknown variant|invalid |unexpected |not found|toml|config")
 _FAILED = ("failed", "cancelled")
