@@ -27,7 +27,7 @@ from ..errors import ConfigurationError, SortieError, TrackerError
 from ..hosts.host import RunLost
 from ..runs import messages as msg
 from ..runs.run_log import RunLog, log_path
-from ..runs.spec import Conversation
+from ..runs.spec import Conversation, KnownWorkspace
 from ..runs.tool_log import ToolCall
 from ..sources.source import RunFacts, Source
 from ..store.queries import last_session
@@ -129,7 +129,7 @@ class ActiveRun:
         facts = RunFacts(
             store_id=self._context.store_id,
             claim=self.claim,
-            workspace=record,
+            workspace=KnownWorkspace.of(record) if record else None,
             resume=await self._conversation() if record else Conversation(),
         )
         spec = self.source.spec_for(self.issue, facts)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.model import Issue, TokenRates
+from ..core.records import WorkspaceRecord
 from .messages import encode
 
 WorkspaceKind = Literal["per issue", "shared checkout", "task folder"]
@@ -47,6 +48,10 @@ class KnownWorkspace(Struct, frozen=True, kw_only=True):
     path: str
     inode: int = 0
     used: bool = False
+
+    @classmethod
+    def of(cls, record: WorkspaceRecord) -> KnownWorkspace:
+        return cls(issue_id=record.issue_id, path=record.path, inode=record.inode, used=record.used)
 
 
 class WorkspaceSpec(Struct, frozen=True, kw_only=True):

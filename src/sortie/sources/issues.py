@@ -138,13 +138,7 @@ class IssueSource:
         return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
-        spec, config, record = self._spec, self.config, run.workspace
-        known = (
-            KnownWorkspace(issue_id=record.issue_id, path=record.path, inode=record.inode, used=record.used)
-            if record
-            else None
-        )
-        choice = issue.agent
+        spec, config, choice = self._spec, self.config, issue.agent
         if choice and (choice.kind or choice.model):
             spec = replace(spec, agent=self._chosen_agent(choice.kind or config.agent.kind, choice.model))
         if choice and choice.max_turns:
@@ -158,7 +152,7 @@ class IssueSource:
             run_id=run.claim.run_id,
             attempt=run.claim.attempt,
             issue=issue,
-            workspace=replace(spec.workspace, key=workspace_key(issue.identifier), known=known),
+            workspace=replace(spec.workspace, key=workspace_key(issue.identifier), known=run.workspace),
             resume=run.resume,
         )
 
@@ -256,12 +250,11 @@ class IssueSource:
 
     def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:
         config = self.config
-        known = KnownWorkspace(issue_id=record.issue_id, path=record.path, inode=record.inode, used=True)
         return Removal(
             store_id=store_id,
             issue=Issue(id=record.issue_id, identifier=record.identifier, title="", state=state),
             attempt=attempt,
-            workspace=WorkspaceSpec(root=self.workspace_root, key=record.key, known=known),
+            workspace=WorkspaceSpec(root=self.workspace_root, key=record.key, known=KnownWorkspace.of(record)),
             before_remove=config.hooks.before_remove,
             hook_timeout=config.hooks.timeout,
             environment=config.agent.env,

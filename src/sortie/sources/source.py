@@ -22,7 +22,7 @@ from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
 from ..errors import AgentError
 from ..hosts.host import Removal
-from ..runs.spec import Conversation, RunSpec, Signal
+from ..runs.spec import Conversation, KnownWorkspace, RunSpec, Signal
 from .warnings import Warning
 
 
@@ -31,7 +31,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
     store_id: str
     claim: Claim
-    workspace: WorkspaceRecord | None = None
+    workspace: KnownWorkspace | None = None
     resume: Conversation = Conversation()
 
 

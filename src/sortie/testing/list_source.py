@@ -21,7 +21,6 @@ from ..errors import AgentError, TrackerError
 from ..hosts.host import Removal
 from ..runs.spec import (
     AgentSpec,
-    KnownWorkspace,
     PromptSpec,
     RunLimits,
     RunSpec,
@@ -112,12 +111,7 @@ class ListSource:
         return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
-        choice, record = issue.agent or AgentChoice(), run.workspace
-        known = (
-            KnownWorkspace(issue_id=record.issue_id, path=record.path, inode=record.inode, used=record.used)
-            if record
-            else None
-        )
+        choice = issue.agent or AgentChoice()
         return RunSpec(
             store_id=run.store_id,
             run_id=run.claim.run_id,
@@ -129,7 +123,7 @@ class ListSource:
                 kind=self.workspace_kind,
                 root=self.workspace_root,
                 key=self.workspace_key(issue.identifier),
-                known=known,
+                known=run.workspace,
             ),
             signal=self.signal,
             limits=RunLimits(max_turns=choice.max_turns or 1),
