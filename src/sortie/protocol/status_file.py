@@ -30,7 +30,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from .safefiles import UnsafeFile, open_directory, read_bounded
 
@@ -54,15 +54,10 @@ Use "blocked" when you cannot proceed. Use "needs-human-review" when your work i
 complete and awaiting review. Do not write this file during normal productive work.
 """
 
-_STATUS = ".sortie/status"
-_STATUS_JSON = "status.json"
+_STATUS: Final = ".sortie/status"
+_STATUS_JSON: Final = "status.json"
 _TOKENS: dict[bytes, Token] = {b"blocked": "blocked", b"needs-human-review": "needs-human-review"}
-_STATES: dict[str, Token] = {
-    "completed": "completed",
-    "failed": "failed",
-    "blocked": "blocked",
-    "needs-human-review": "needs-human-review",
-}
+_STATES: dict[str, Token] = {token: token for token in get_args(Token)}
 _UNFINISHED = ("pending", "running")
 _WHITESPACE = b"\t\n\r "
 
@@ -106,8 +101,29 @@ def read_signal(workspace: Path | int, kind: SignalKind) -> Status:
 
 
 def delete_signal(workspace: Path | int, kind: SignalKind) -> str:
-    """Remove what an earlier run said; the answers are those of `delete_status`."""
-    return "absent" if kind == "none" else _delete(workspace, kind)
+    """Remove what an earlier run left, and nothing else.
+
+    Answers `deleted`, `absent`, `skipped: …` for a link, which is left in place and deserves a warning, or
+    `failed: …`, which is of interest when debugging.
+    """
+    if kind == "none":
+        return "absent"
+    *above, name = kind.split("/")
+    try:
+        with open_directory(workspace) as place:
+            try:
+                with open_directory(place, *above) as directory:
+                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    if stat.S_ISLNK(found.st_mode):
+                        return f"skipped: Symbolic link refused: {name}"
+                    # A link swapped in just now would be removed itself: unlink never touches what a link leads to.
+                    os.unlink(name, dir_fd=directory)
+                    return "deleted"
+            except FileNotFoundError:
+                return "absent"
+    except OSError as error:
+        is_link = isinstance(error, UnsafeFile) and error.is_link
+        return f"{'skipped' if is_link else 'failed'}: {_explain(error)}"
 
 
 def parse_status(raw: bytes) -> Status:
@@ -130,12 +146,8 @@ def read_status(workspace: Path | int) -> Status:
 
 
 def delete_status(workspace: Path | int) -> str:
-    """Remove what an earlier run left, and nothing else.
-
-    Answers `deleted`, `absent`, `skipped: …` for a link, which is left in place and deserves a warning, or
-    `failed: …`, which is of interest when debugging.
-    """
-    return _delete(workspace, _STATUS)
+    """Remove `.sortie/status`; the answers are those of `delete_signal`."""
+    return delete_signal(workspace, _STATUS)
 
 
 def parse_status_json(raw: bytes) -> Status:
@@ -176,26 +188,6 @@ def _read(workspace: Path | int, path: str, limit: int) -> bytes | Status:
                 return Status()
     except OSError as error:
         return _unreadable(path, _explain(error))
-
-
-def _delete(workspace: Path | int, path: str) -> str:
-    *above, name = path.split("/")
-    try:
-        with open_directory(workspace) as place:
-            try:
-                with open_directory(place, *above) as directory:
-                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                    if stat.S_ISLNK(found.st_mode):
-                        return f"skipped: Symbolic link refused: {name}"
-                    # A link swapped in just now would be removed itself: unlink never touches what a link leads to.
-                    os.unlink(name, dir_fd=directory)
-                    return "deleted"
-            except FileNotFoundError:
-                return "absent"
-    except UnsafeFile as error:
-        return f"{'skipped' if error.is_link else 'failed'}: {_explain(error)}"
-    except OSError as error:
-        return f"failed: {_explain(error)}"
 
 
 def _unreadable(path: str, why: str) -> Status:
