@@ -12,7 +12,7 @@ import hashlib
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -131,10 +131,8 @@ def limit_marked(marker: int) -> Iterator[None]:
 
 
 def _set_limit(soft: int, hard: int) -> None:
-    try:
+    with suppress(ValueError, OSError):  # somebody has limited us: what we start is recognised by its other marks
         resource.setrlimit(_LIMIT, (soft, hard))
-    except (ValueError, OSError):
-        pass  # somebody has limited us: what we start is recognised by its other marks
 
 
 def _digest(text: str, bits: int) -> int:

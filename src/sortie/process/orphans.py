@@ -42,15 +42,14 @@ _COMMAND_BYTES = 400
 _libc = ctypes.PyDLL(None)
 
 
-class StartedProgram:
+class StartedProgram(Struct):
     """A program that we started, and what its descendants are known by. `ending` once we have begun to end it."""
 
-    def __init__(self, identity: ProcessIdentity, run_id: str, limit_marker: int, directory: Path) -> None:
-        self.identity = identity
-        self.run_id = run_id
-        self.limit_marker = limit_marker
-        self.directory = directory
-        self.ending = False
+    identity: ProcessIdentity
+    run_id: str
+    limit_marker: int
+    directory: Path
+    ending: bool = False
 
     def recognises(self, traits: Traits) -> bool:
         """By the mark, else by the marker in the limits, else by the directory."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -94,7 +94,9 @@ async def _signal_and_wait(processes: list[Process], number: signal.Signals, unt
                 stack.callback(os.close, handle)
                 handles.append(handle)
         for handle in handles:
-            _send(handle, number)
+            # It may have ended by itself, or changed its user: then the caller hears of it as a survivor.
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(handle, number)
         for handle in handles:
             await anyio.wait_readable(handle)
 
@@ -109,15 +111,6 @@ def _hold(process: Process) -> int | None:
         return handle
     os.close(handle)
     return None
-
-
-def _send(handle: int, number: signal.Signals) -> None:
-    try:
-        signal.pidfd_send_signal(handle, number)
-    except ProcessLookupError:
-        pass  # it ended by itself, which is all we want
-    except PermissionError:
-        pass  # it changed its user; the caller hears of it as a survivor
 
 
 def _orphans(

@@ -126,7 +126,7 @@ def workspace_of(root: Path, key: str, known: Known | None) -> Path | None:
         found = path.lstat()
     except FileNotFoundError:
         return None
-    if known is None or not known.fits(found) or not stat.S_ISDIR(found.st_mode):
+    if known is None or not known.fits(found):
         raise NotOurs(root, key)
     return path
 
