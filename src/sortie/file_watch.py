@@ -11,7 +11,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -131,7 +131,11 @@ class _Inotify:
     """The kernel's watch over some files, over the folders that they are in, and over all links on the way."""
 
     def __init__(self) -> None:
-        self._libc = _libc()
+        import ctypes  # late: programs that only look need no foreign functions
+
+        self._libc: Any = ctypes.CDLL(None)
+        if not hasattr(self._libc, "inotify_init1"):
+            raise OSError("this system has no inotify")
         self.descriptor: int = self._libc.inotify_init1(_NONBLOCK_CLOEXEC)
         if self.descriptor < 0:
             raise OSError("no inotify instance")
@@ -198,7 +202,9 @@ def _steps(path: Path) -> Iterator[tuple[str, str]]:
             folder = os.path.dirname(folder)  # noqa: PTH120 - it has no links in it
             continue
         step = os.path.join(folder, name)  # noqa: PTH118 - paths are compared often
-        target = _link(step)
+        target = None
+        with suppress(OSError):
+            target = os.readlink(step)  # noqa: PTH115
         if target is None and remaining and os.path.isdir(step):  # noqa: PTH112
             folder = step
             continue
@@ -212,27 +218,9 @@ def _steps(path: Path) -> Iterator[tuple[str, str]]:
         remaining += reversed(parts)
 
 
-def _link(path: str) -> str | None:
-    try:
-        return os.readlink(path)  # noqa: PTH115
-    except OSError:
-        return None
-
-
 def _signature(path: Path) -> Signature | None:
     try:
         status = path.stat()
     except (OSError, ValueError):
         return None
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-@cache
-def _libc() -> Any:
-    # Loaded late: programs that only look need no foreign functions.
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "inotify_init1"):
-        raise OSError("this system has no inotify")
-    return libc

@@ -148,8 +148,7 @@ class Child:
             await self._exited.wait()
 
     def _living(self) -> list[Process]:
-        table = orphan_tracker.table_for(self._program)
-        return self._tree.living(table, [table[self.pid], *orphan_tracker.orphans_of(self._program, table)])
+        return self._tree.living(*orphan_tracker.look_at(self._program))
 
     def _notice_exit(self) -> None:
         """Learn how it ended, if it has, and leave it unreaped."""

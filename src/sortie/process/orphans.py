@@ -12,7 +12,7 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -110,14 +110,15 @@ class OrphanTracker:
         """Whether we are certainly the parent of programs alone: what one that has ended left would be ours."""
         return self._inherited() == []
 
-    def table_for(self, program: StartedProgram) -> Table:
-        """Everybody who may come from this program: whoever is below it, and below the orphans that came to us."""
-        inherited = self._inherited()
-        return snapshot() if inherited is None else descendants([program.identity.pid, *inherited])
-
-    def orphans_of(self, program: StartedProgram, table: Table) -> list[Process]:
-        """Reap dead orphans; those of the living that end with this program: its own, and what no other can own."""
-        return [p for p in self._living(table) if program.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
+    def look_at(self, program: StartedProgram) -> tuple[Table, list[Process]]:
+        """Everybody who may come from this program, whoever is below it and below the orphans that came to us; and
+        those of them who end with it: itself, its own orphans, and what no other can own. Dead orphans are reaped.
+        """
+        pid, inherited = program.identity.pid, self._inherited()
+        table = snapshot() if inherited is None else descendants([pid, *inherited])
+        orphans = self._living(table)
+        theirs = [p for p in orphans if program.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
+        return table, [table[pid], *theirs]
 
     async def check(self) -> OrphanCheck:
         """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
@@ -193,10 +194,8 @@ def is_subreaper() -> bool:
 
 
 def _described(process: Process) -> Orphan:
-    try:
-        with Path(f"/proc/{process.pid}/cmdline").open("rb") as file:
-            raw = file.read(_COMMAND_BYTES)
-    except OSError:
-        raw = b""  # gone in the meantime
+    raw = b""
+    with suppress(OSError), Path(f"/proc/{process.pid}/cmdline").open("rb") as file:  # it may be gone
+        raw = file.read(_COMMAND_BYTES)
     command = raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     return Orphan(process.pid, process.start_ticks, command)

@@ -105,15 +105,11 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
 
 def write_if_changed(directory: int, name: str, data: bytes) -> None:
     """As `write_atomic`, but what is the same already, one file of ours that nobody else can read, stays."""
-    if not _is_written(directory, name, data):
-        write_atomic(directory, name, data)
-
-
-def _is_written(directory: int, name: str, data: bytes) -> bool:
     with suppress(OSError), _open_regular(directory, name) as (descriptor, found):
         is_private = found.st_nlink == 1 and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o600
-        return is_private and found.st_size == len(data) and _read(descriptor, len(data)) == data
-    return False
+        if is_private and found.st_size == len(data) and _read(descriptor, len(data)) == data:
+            return
+    write_atomic(directory, name, data)
 
 
 def component(name: str) -> str:

@@ -102,21 +102,14 @@ def read(path: Path, earlier: Stamp | None = None) -> Version:
     try:
         status, now = os.fstat(descriptor), time_ns()
         if not stat.S_ISREG(status.st_mode):
-            raise TrackerError(
-                TrackerError.PAYLOAD,
-                f"The issue file {path} is not a regular file.",
-                fix="Set `file.path` to a JSON file.",
-            )
+            raise _problem(path, TrackerError.PAYLOAD, "is not a regular file", "Set `file.path` to a JSON file.")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             raw = file.read(LIMIT + 1)
     finally:
         os.close(descriptor)
     if len(raw) > LIMIT:
-        raise TrackerError(
-            TrackerError.PAYLOAD,
-            f"The issue file {path} is larger than {LIMIT // 1024**2} MiB.",
-            fix="Move finished issues to another file.",
-        )
+        too_large = f"is larger than {LIMIT // 1024**2} MiB"
+        raise _problem(path, TrackerError.PAYLOAD, too_large, "Move finished issues to another file.")
     return Version(stamp_of(status, now, earlier), status, raw)
 
 
@@ -162,11 +155,8 @@ def rewrite(
             return None
         if stamp := _replace(path, before, after, swap, before_swap):
             return stamp
-    raise TrackerError(
-        TrackerError.TRANSPORT,
-        f"The issue file {path} was changed by another program {TRIES} times while it was being written.",
-        fix="Let that program write less often.",
-    )
+    restless = f"was changed by another program {TRIES} times while it was being written"
+    raise _problem(path, TrackerError.TRANSPORT, restless, "Let that program write less often.")
 
 
 @asynccontextmanager
@@ -209,11 +199,13 @@ async def in_thread(path: Path, work: Callable[[], T]) -> T:
 
 
 def sentence(path: Path, error: OSError) -> TrackerError:
-    if isinstance(error, FileNotFoundError):
-        message = f"The issue file {path} does not exist."
-    else:
-        message = f"The issue file {path} cannot be used: {error.strerror or error}."
-    return TrackerError(TrackerError.TRANSPORT, message, fix=_FIXES.get(error.errno or 0, ""))
+    missing = isinstance(error, FileNotFoundError)
+    what = "does not exist" if missing else f"cannot be used: {error.strerror or error}"
+    return _problem(path, TrackerError.TRANSPORT, what, _FIXES.get(error.errno or 0, ""))
+
+
+def _problem(path: Path, kind: str, what: str, fix: str) -> TrackerError:
+    return TrackerError(kind, f"The issue file {path} {what}.", fix=fix)
 
 
 def _version(path: Path, known: Stamp | None) -> Version:

@@ -60,15 +60,12 @@ _FIXES = {
 def workspace_key(identifier: str) -> str:
     """The directory name for an issue: letters, digits, `.`, `_` and `-` only."""
     cleaned = _FORBIDDEN.sub("_", identifier)
-    if cleaned == identifier and _can_stand_alone(identifier):
+    # Plain names with a leading dot are left to us: `.` and `..` have a meaning, others are our own directories.
+    is_plain = cleaned == identifier and 0 < len(identifier) <= LONGEST_PLAIN_KEY and identifier[0] != "."
+    if is_plain and not _ENDS_LIKE_DIGEST.search(identifier):
         return identifier
     digest = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     return f"{cleaned[:_KEPT_BEFORE_DIGEST]}-{digest}"
-
-
-def _can_stand_alone(name: str) -> bool:
-    # Plain names with a leading dot are left to us: `.` and `..` have a meaning, others are our own directories.
-    return 0 < len(name) <= LONGEST_PLAIN_KEY and name[0] != "." and not _ENDS_LIKE_DIGEST.search(name)
 
 
 class Known(NamedTuple):
@@ -301,12 +298,10 @@ def _is_noted(root_fd: int, key: str) -> bool:
 
 def _is_empty(directory: int, name: str) -> bool:
     """Whether it is a directory that holds nothing, such as a death just after its making leaves."""
-    try:
-        with open_directory(directory, name) as inner:
-            opened: int = inner
-            return not os.listdir(opened)
-    except OSError:
-        return False
+    with suppress(OSError), open_directory(directory, name) as opened:
+        inner: int = opened
+        return not os.listdir(inner)
+    return False
 
 
 def _found(directory: int, name: str) -> os.stat_result | None:
