@@ -114,7 +114,8 @@ class OrphanTracker:
         """Everybody who may come from this program, whoever is below it and below the orphans that came to us; and
         those of them who end with it: itself, its own orphans, and what no other can own. Dead orphans are reaped.
         """
-        pid, inherited = program.identity.pid, self._inherited()
+        pid = program.identity.pid
+        inherited = self._inherited()
         table = snapshot() if inherited is None else descendants([pid, *inherited])
         orphans = self._living(table)
         theirs = [p for p in orphans if program.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
@@ -122,7 +123,9 @@ class OrphanTracker:
 
     async def check(self) -> OrphanCheck:
         """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
-        living = [p for p in self._living(self._children()) if self._came_to_us(p)]
+        inherited = self._inherited()
+        found = snapshot() if inherited is None else {p.pid: p for p in map(look_up, inherited) if p is not None}
+        living = [p for p in self._living(found) if self._came_to_us(p)]
         ownerless = [_described(p) for p in living if self._is_ownerless(p)]
         if ownerless:
             await self._end(self._is_ownerless, self._programs, _GRACE)
@@ -148,13 +151,6 @@ class OrphanTracker:
         """Our children that are no programs; None where orphans do not come to us or no kernel lists them."""
         children = inherited_children() if is_subreaper() else None
         return None if children is None else [pid for pid in children if pid not in self._programs]
-
-    def _children(self) -> Table:
-        """Our children that are no programs, or all processes where nobody lists those."""
-        inherited = self._inherited()
-        if inherited is None:
-            return snapshot()
-        return {pid: process for pid in inherited if (process := look_up(pid)) is not None}
 
     def _living(self, table: Table) -> list[Process]:
         orphans = adopted(table, self._programs)
