@@ -179,13 +179,14 @@ class _Chunks:
     def __init__(self, chunks: Iterator[bytes], check: Check) -> None:
         self._chunks = chunks
         self._check = check
-        self._rest = b""
+        self._rest = bytearray()
 
     def read(self, size: int = _CHUNK) -> bytes:
         while len(self._rest) < size:
             self._check()
             self._rest += next(self._chunks)
-        taken, self._rest = self._rest[:size], self._rest[size:]
+        taken = bytes(self._rest[:size])
+        del self._rest[:size]
         return taken
 
 
