@@ -11,9 +11,8 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -60,25 +59,17 @@ class FileWatch:
         *,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._paths = [*paths]
         self._on_change = on_change
         self._clock = clock
-        self._seen: dict[Path, Signature | None] = {path: _signature(path) for path in paths}
-        self._recent = {path for path, signature in self._seen.items() if self._is_recent(signature)}
+        self._look()
         self._kernel: _Inotify | None = None
         self._timer: asyncio.Handle | None = None
 
     def changed(self) -> set[Path]:
-        changed: set[Path] = set()
-        for path, before in self._seen.items():
-            now = _signature(path)
-            if now != before or path in self._recent:
-                changed.add(path)
-            self._seen[path] = now
-            if self._is_recent(now):
-                self._recent.add(path)
-            else:
-                self._recent.discard(path)
-        return changed
+        before, recent = self._seen, self._recent
+        self._look()
+        return {path for path in self._paths if self._seen[path] != before[path]} | recent
 
     def start(self) -> None:
         """A change since this watch was made counts."""
@@ -90,7 +81,7 @@ class FileWatch:
         except OSError:
             pass  # none on this system, or no more for this user: looking has to do
         else:
-            self._kernel.watch(self._seen)
+            self._kernel.watch(self._paths)
             self._loop.add_reader(self._kernel.descriptor, self._told)
         self._timer = self._loop.call_soon(self._poll)
 
@@ -107,16 +98,14 @@ class FileWatch:
         self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.close()
 
     def _poll(self) -> None:
         self._timer = self._loop.call_later(POLL_EVERY if self._kernel is None else NET_EVERY, self._poll)
         if self.changed():
             if self._kernel is not None:
-                self._kernel.watch(self._seen)
+                self._kernel.watch(self._paths)
             self._on_change()
 
     def _told(self) -> None:
@@ -124,45 +113,52 @@ class FileWatch:
         assert self._kernel is not None
         if self._kernel.read():
             # Folders and links may be others now. What changes before they are watched is seen by whoever is told.
-            self._kernel.watch(self._seen)
-            self._seen = {path: _signature(path) for path in self._seen}
-            self._recent.clear()
+            self._kernel.watch(self._paths)
+            self._look()
+            self._recent.clear()  # whatever changes now is told of
             self._on_change()
 
-    def _is_recent(self, signature: Signature | None) -> bool:
-        return signature is not None and 0 <= self._clock() - signature[0] < _CLOCK_TICK_NS
+    def _look(self) -> None:
+        self._seen = {path: _signature(path) for path in self._paths}
+        self._recent = {
+            path
+            for path, signature in self._seen.items()
+            if signature is not None and 0 <= self._clock() - signature[0] < _CLOCK_TICK_NS
+        }
 
 
 class _Inotify:
     """The kernel's watch over some files, over the folders that they are in, and over all links on the way."""
 
     def __init__(self) -> None:
-        libc = _libc()
-        self.descriptor: int = libc.inotify_init1(_NONBLOCK_CLOEXEC)
+        import ctypes  # late: programs that only look need no foreign functions
+
+        self._libc: Any = ctypes.CDLL(None)
+        if not hasattr(self._libc, "inotify_init1"):
+            raise OSError("this system has no inotify")
+        self.descriptor: int = self._libc.inotify_init1(_NONBLOCK_CLOEXEC)
         if self.descriptor < 0:
             raise OSError("no inotify instance")
-        self._libc = libc
-        # The numbers of all watches, of those on files, and the names of interest in each watched folder.
-        self._watched: set[int] = set()
+        # By the numbers of their watches: the files, and the names of interest in each folder.
         self._files: set[int] = set()
         self._names: dict[int, set[bytes]] = {}
 
     def close(self) -> None:
         os.close(self.descriptor)
 
-    def watch(self, paths: Iterable[Path]) -> None:
+    def watch(self, paths: list[Path]) -> None:
         """Watch what leads to these paths now, and nothing else. What cannot be watched is left to looking."""
-        paths, steps, before = [*paths], _steps_of(paths), None
+        before = None
         # What came into being before its folder was watched is found by looking again.
-        while steps != before:
+        while (steps := {step for path in paths for step in _steps(path)}) != before:
             names: dict[int, set[bytes]] = {}
             for folder, name in steps:
                 names.setdefault(self._add(folder, _IN_FOLDER), set()).add(os.fsencode(name))
-            before, steps = steps, _steps_of(paths)
-        self._files = {self._add(path, _IN_FILE) for path in paths}
-        for number in self._watched - names.keys() - self._files:
+            before = steps
+        files = {self._add(path, _IN_FILE) for path in paths}
+        for number in {*self._names, *self._files} - names.keys() - files:
             self._libc.inotify_rm_watch(self.descriptor, number)
-        self._names, self._watched = names, {*names, *self._files}
+        self._names, self._files = names, files
 
     def read(self) -> bool:
         """Take what events there are; whether any of them is about a path that is watched."""
@@ -196,10 +192,6 @@ def _events(raw: bytes) -> Iterator[tuple[int, int, bytes]]:
         start += length
 
 
-def _steps_of(paths: Iterable[Path]) -> set[tuple[str, str]]:
-    return {step for path in paths for step in _steps(path)}
-
-
 def _steps(path: Path) -> Iterator[tuple[str, str]]:
     """The folder and the name of each link on the way to a file, of what is missing there, and of the file."""
     folder, links = "/", 0
@@ -210,7 +202,9 @@ def _steps(path: Path) -> Iterator[tuple[str, str]]:
             folder = os.path.dirname(folder)  # noqa: PTH120 - it has no links in it
             continue
         step = os.path.join(folder, name)  # noqa: PTH118 - paths are compared often
-        target = _link(step)
+        target = None
+        with suppress(OSError):
+            target = os.readlink(step)  # noqa: PTH115
         if target is None and remaining and os.path.isdir(step):  # noqa: PTH112
             folder = step
             continue
@@ -224,27 +218,9 @@ def _steps(path: Path) -> Iterator[tuple[str, str]]:
         remaining += reversed(parts)
 
 
-def _link(path: str) -> str | None:
-    try:
-        return os.readlink(path)  # noqa: PTH115
-    except OSError:
-        return None
-
-
 def _signature(path: Path) -> Signature | None:
     try:
         status = path.stat()
     except (OSError, ValueError):
         return None
     return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
-
-
-@cache
-def _libc() -> Any:
-    # Loaded late: programs that only look need no foreign functions.
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "inotify_init1"):
-        raise OSError("this system has no inotify")
-    return libc

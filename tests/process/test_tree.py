@@ -11,7 +11,7 @@ from sortie.process.process_table import Process, ProcessTree, look_up, snapshot
 
 
 def process(pid: int, ppid: int, sid: int = 0, start_ticks: int = 1, state: str = "S", threads: int = 1) -> Process:
-    return Process(pid, ppid, sid or pid, sid or pid, start_ticks, state, threads)
+    return Process(pid, ppid, sid or pid, start_ticks, state, threads)
 
 
 def table(*processes: Process) -> dict[int, Process]:
@@ -22,7 +22,6 @@ def test_the_snapshot_knows_us_and_our_parent():
     found = snapshot()
     assert found[os.getpid()].ppid == os.getppid()
     assert found[os.getpid()].sid == os.getsid(0)
-    assert found[os.getpid()].pgid == os.getpgid(0)
     assert not found[os.getpid()].ended
     assert os.getppid() in found
 

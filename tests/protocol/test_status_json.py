@@ -18,7 +18,6 @@ from sortie.protocol.status_file import (
     delete_signal,
     parse_status_json,
     read_signal,
-    read_status_json,
 )
 
 TOKENS = ["completed", "failed", "blocked", "needs-human-review"]
@@ -168,7 +167,7 @@ def test_every_obstacle_is_a_problem_with_a_clear_text(workspace, tmp_path, plac
     secret = tmp_path / "secret"
     secret.write_text(json.dumps({"state": "completed", "error": SECRET}))
     place(workspace / "status.json", secret)
-    status = read_status_json(workspace)
+    status = read_signal(workspace, "status.json")
     assert status == Status(problem=f"status.json cannot be read: {problem}")
 
 
@@ -176,7 +175,7 @@ def test_a_file_of_any_size_costs_its_first_bytes_only(workspace):
     with (workspace / "status.json").open("wb") as file:
         file.write(b'{"state": "completed"}')
         file.truncate(1 << 40)
-    assert "larger than 64 KiB" in read_status_json(workspace).problem
+    assert "larger than 64 KiB" in read_signal(workspace, "status.json").problem
 
 
 def test_each_kind_of_signal_is_read_in_its_own_place(workspace):

@@ -83,6 +83,7 @@ class Child:
         self._stdin = Input(spawned.stdin)
         self._stdout = Output(spawned.stdout)
         self._stderr = None if spawned.stderr is None else Output(spawned.stderr)
+        self._pipes = [pipe for pipe in (self._stdin, self._stdout, self._stderr) if pipe is not None]
         self._tree = ProcessTree()
         self._exited = anyio.Event()
         self._exit = Exit(None, None, ended_by_us=True)
@@ -147,8 +148,7 @@ class Child:
             await self._exited.wait()
 
     def _living(self) -> list[Process]:
-        table = orphan_tracker.table_for(self._program)
-        return self._tree.living(table, [table[self.pid], *orphan_tracker.orphans_of(self._program, table)])
+        return self._tree.living(*orphan_tracker.look_at(self._program))
 
     def _notice_exit(self) -> None:
         """Learn how it ended, if it has, and leave it unreaped."""
@@ -164,7 +164,7 @@ class Child:
             signal=None if by_itself else result.si_status,
             ended_by_us=self._ended_by_us,
         )
-        for pipe in self._pipes():
+        for pipe in self._pipes:
             pipe.process_gone()
         self._exited.set()
 
@@ -172,12 +172,8 @@ class Child:
         self._closed = True
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
-        for pipe in self._pipes():
+        for pipe in self._pipes:
             pipe.close()
         self._exited.set()
         if self._popen.poll() is not None:
             orphan_tracker.forget(self._program)
-
-    def _pipes(self) -> list[Input | Output]:
-        pipes = (self._stdin, self._stdout, self._stderr)
-        return [pipe for pipe in pipes if pipe is not None]

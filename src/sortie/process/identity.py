@@ -12,7 +12,7 @@ import hashlib
 import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -88,12 +88,8 @@ def traits_of(pid: int) -> Traits:
 
 def mark_of(pid: int, name: str) -> str:
     """The value of one variable in the environment the process was started with; empty if not to be had."""
-    try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return ""
     prefix = os.fsencode(name) + b"="
-    for entry in raw.split(b"\0"):
+    for entry in _read(pid, "environ").split(b"\0"):
         if entry.startswith(prefix):
             return os.fsdecode(entry[len(prefix) :])
     return ""
@@ -106,13 +102,16 @@ def limit_marker(store_id: str, run_id: str) -> int:
 
 def limit_marker_of(pid: int) -> int:
     """The marker of a process; 0 if it has none, or if that is not to be had."""
-    try:
-        raw = Path(f"/proc/{pid}/limits").read_bytes()
-    except OSError:
-        return 0
-    soft = raw.partition(_LIMIT_LINE)[2].split(maxsplit=1)[:1]
+    soft = _read(pid, "limits").partition(_LIMIT_LINE)[2].split(maxsplit=1)[:1]
     number = int(soft[0]) if soft and soft[0].isdigit() else 0
     return number if number >= _LEAST_MARKER else 0
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
 
 
 def is_of_store(marker: int, store_id: str) -> bool:
@@ -131,10 +130,8 @@ def limit_marked(marker: int) -> Iterator[None]:
 
 
 def _set_limit(soft: int, hard: int) -> None:
-    try:
+    with suppress(ValueError, OSError):  # somebody has limited us: what we start is recognised by its other marks
         resource.setrlimit(_LIMIT, (soft, hard))
-    except (ValueError, OSError):
-        pass  # somebody has limited us: what we start is recognised by its other marks
 
 
 def _digest(text: str, bits: int) -> int:

@@ -12,7 +12,7 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -42,15 +42,14 @@ _COMMAND_BYTES = 400
 _libc = ctypes.PyDLL(None)
 
 
-class StartedProgram:
+class StartedProgram(Struct):
     """A program that we started, and what its descendants are known by. `ending` once we have begun to end it."""
 
-    def __init__(self, identity: ProcessIdentity, run_id: str, limit_marker: int, directory: Path) -> None:
-        self.identity = identity
-        self.run_id = run_id
-        self.limit_marker = limit_marker
-        self.directory = directory
-        self.ending = False
+    identity: ProcessIdentity
+    run_id: str
+    limit_marker: int
+    directory: Path
+    ending: bool = False
 
     def recognises(self, traits: Traits) -> bool:
         """By the mark, else by the marker in the limits, else by the directory."""
@@ -111,18 +110,22 @@ class OrphanTracker:
         """Whether we are certainly the parent of programs alone: what one that has ended left would be ours."""
         return self._inherited() == []
 
-    def table_for(self, program: StartedProgram) -> Table:
-        """Everybody who may come from this program: whoever is below it, and below the orphans that came to us."""
+    def look_at(self, program: StartedProgram) -> tuple[Table, list[Process]]:
+        """Everybody who may come from this program, whoever is below it and below the orphans that came to us; and
+        those of them who end with it: itself, its own orphans, and what no other can own. Dead orphans are reaped.
+        """
+        pid = program.identity.pid
         inherited = self._inherited()
-        return snapshot() if inherited is None else descendants([program.identity.pid, *inherited])
-
-    def orphans_of(self, program: StartedProgram, table: Table) -> list[Process]:
-        """Reap dead orphans; those of the living that end with this program: its own, and what no other can own."""
-        return [p for p in self._living(table) if program.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
+        table = snapshot() if inherited is None else descendants([pid, *inherited])
+        orphans = self._living(table)
+        theirs = [p for p in orphans if program.recognises(traits_of(p.pid)) or self._is_ownerless(p)]
+        return table, [table[pid], *theirs]
 
     async def check(self) -> OrphanCheck:
         """Reap dead orphans, end those that no running program can own, and say whose owner cannot be told."""
-        living = [p for p in self._living(self._children()) if self._came_to_us(p)]
+        inherited = self._inherited()
+        found = snapshot() if inherited is None else {p.pid: p for p in map(look_up, inherited) if p is not None}
+        living = [p for p in self._living(found) if self._came_to_us(p)]
         ownerless = [_described(p) for p in living if self._is_ownerless(p)]
         if ownerless:
             await self._end(self._is_ownerless, self._programs, _GRACE)
@@ -148,13 +151,6 @@ class OrphanTracker:
         """Our children that are no programs; None where orphans do not come to us or no kernel lists them."""
         children = inherited_children() if is_subreaper() else None
         return None if children is None else [pid for pid in children if pid not in self._programs]
-
-    def _children(self) -> Table:
-        """Our children that are no programs, or all processes where nobody lists those."""
-        inherited = self._inherited()
-        if inherited is None:
-            return snapshot()
-        return {pid: process for pid in inherited if (process := look_up(pid)) is not None}
 
     def _living(self, table: Table) -> list[Process]:
         orphans = adopted(table, self._programs)
@@ -194,10 +190,8 @@ def is_subreaper() -> bool:
 
 
 def _described(process: Process) -> Orphan:
-    try:
-        with Path(f"/proc/{process.pid}/cmdline").open("rb") as file:
-            raw = file.read(_COMMAND_BYTES)
-    except OSError:
-        raw = b""  # gone in the meantime
+    raw = b""
+    with suppress(OSError), Path(f"/proc/{process.pid}/cmdline").open("rb") as file:  # it may be gone
+        raw = file.read(_COMMAND_BYTES)
     command = raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     return Orphan(process.pid, process.start_ticks, command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -17,7 +18,6 @@ _PF_KTHREAD = 0x00200000
 class Process(Struct, frozen=True):
     pid: int
     ppid: int
-    pgid: int
     sid: int
     start_ticks: int
     state: str
@@ -78,7 +78,6 @@ def _process(pid: int, fields: list[bytes]) -> Process:
     return Process(
         pid=pid,
         ppid=int(fields[1]),
-        pgid=int(fields[2]),
         sid=int(fields[3]),
         start_ticks=int(fields[19]),
         state=fields[0].decode("ascii"),
@@ -110,12 +109,13 @@ class ProcessTree:
     """A tree watched over time: who was once seen in it stays in it, whatever becomes of the parents."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, Process] = {}
+        self._seen: set[tuple[int, int]] = set()
 
     def living(self, table: Table, roots: Iterable[Process]) -> list[Process]:
-        again = [table[pid] for pid, was in self._seen.items() if _is_still(table, was)]
-        self._seen = tree_of(table, [*roots, *again])
-        return [process for process in self._seen.values() if not process.ended]
+        again = [p for p in table.values() if (p.pid, p.start_ticks) in self._seen]
+        found = tree_of(table, [*roots, *again]).values()
+        self._seen = {(p.pid, p.start_ticks) for p in found}
+        return [p for p in found if not p.ended]
 
 
 def adopted(table: Table, started: Collection[int]) -> list[Process]:
@@ -132,15 +132,8 @@ def reap(orphans: Iterable[Process]) -> None:
     """Take the exit status of adopted zombies, each by its number: a wait for any would rob other waiters."""
     for process in orphans:
         if process.ended:
-            try:
+            with suppress(ChildProcessError):  # reaped between the snapshot and now
                 os.waitpid(process.pid, os.WNOHANG)
-            except ChildProcessError:
-                pass  # reaped between the snapshot and now
-
-
-def _is_still(table: Table, was: Process) -> bool:
-    now = table.get(was.pid)
-    return now is not None and now.start_ticks == was.start_ticks
 
 
 def _children(pid: int) -> list[int]:

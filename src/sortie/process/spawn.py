@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from threading import current_thread, main_thread
 
@@ -28,36 +28,19 @@ _NOT_EXECUTABLE = frozenset({errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EIS
 
 def prepare() -> None:
     """Make this process fit to own many children, before its first. Each step is best effort: without it we run,
-    less well.
-
-    Without the subreaper step, a daemon that an agent left behind becomes a child of
-    init, and is found only by the sweep at the next start.
-    """
-    _watch_children_by_pidfd()
-    _raise_open_file_limit()
-    _keep_exit_statuses()
-    become_subreaper()
-
-
-def _watch_children_by_pidfd() -> None:
+    less well."""
     if sys.version_info < (3, 12):
         # The default of 3.11 takes a thread for each child; later versions use pidfds by themselves.
         asyncio.get_event_loop_policy().set_child_watcher(asyncio.PidfdChildWatcher())
-
-
-def _raise_open_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        try:
+        with suppress(ValueError, OSError):  # an unlimited hard limit can be above what the kernel grants
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (ValueError, OSError):
-            pass  # an unlimited hard limit can be above what the kernel grants
-
-
-def _keep_exit_statuses() -> None:
     # Inherited from a careless parent, an ignored SIGCHLD would throw away how every agent ended.
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN and current_thread() is main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # Else a daemon that an agent left behind becomes a child of init, and is found only at the next start.
+    become_subreaper()
 
 
 class Spawned(Struct, frozen=True):
@@ -96,7 +79,9 @@ def spawn(
         except (OSError, ValueError) as error:
             raise _explain(error, argv[0], cwd) from error
         try:
-            identity, pidfd = _hold(popen.pid)
+            identity = identify(popen.pid)
+            assert identity is not None, "a child that was not reaped is in the process table"
+            pidfd = os.pidfd_open(popen.pid)
         except OSError as error:
             popen.kill()
             popen.wait()
@@ -110,12 +95,6 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
     reader.callback(os.close, reading)
     writer.callback(os.close, writing)
     return reading, writing
-
-
-def _hold(pid: int) -> tuple[ProcessIdentity, int]:
-    identity = identify(pid)
-    assert identity is not None, "a child that was not reaped is in the process table"
-    return identity, os.pidfd_open(pid)
 
 
 def _explain(error: OSError | ValueError, program: str, cwd: str) -> SortieError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -27,7 +27,7 @@ from .identity import (
     mark_of,
     start_ticks,
 )
-from .process_table import Process, ProcessTree, Table, snapshot
+from .process_table import Process, ProcessTree, snapshot
 
 _FORCE_FOR = 5.0
 _FORCE_ROUND = 0.5
@@ -56,10 +56,21 @@ async def end_orphans(
     """
     tree = ProcessTree()
     ended: dict[int, EndedProcess] = {}
+    recorded = {(one.pid, one.start_ticks) for one in known if one.boot_id == boot_id()}
+    spared_markers = {limit_marker(store_id, run_id) for run_id in spared}
+
+    def is_orphan(process: Process) -> bool:
+        if (process.pid, process.start_ticks) in recorded or _is_marked(process.pid, store_id, root, spared):
+            return True
+        marker = limit_marker_of(process.pid)
+        return marker not in spared_markers and is_of_store(marker, store_id)
 
     def living() -> list[Process]:
-        table = _without_our_line(snapshot())
-        found = tree.living(table, _orphans(table, store_id, known, root, spared))
+        table = snapshot()
+        pid = os.getpid()
+        while pid in table:  # neither we nor our ancestors are orphans
+            pid = table.pop(pid).ppid
+        found = tree.living(table, filter(is_orphan, table.values()))
         for process in found:
             if process.pid not in ended:
                 ended[process.pid] = EndedProcess(process.pid, mark_of(process.pid, RUN_MARK))
@@ -90,48 +101,17 @@ async def _signal_and_wait(processes: list[Process], number: signal.Signals, unt
     with ExitStack() as stack, anyio.move_on_at(until):
         handles = []
         for process in processes:
-            if (handle := _hold(process)) is not None:
+            with suppress(ProcessLookupError):  # it is gone
+                handle = os.pidfd_open(process.pid)
                 stack.callback(os.close, handle)
-                handles.append(handle)
+                if start_ticks(process.pid) == process.start_ticks:
+                    handles.append(handle)
         for handle in handles:
-            _send(handle, number)
+            # It may have ended by itself, or changed its user: then the caller hears of it as a survivor.
+            with suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(handle, number)
         for handle in handles:
             await anyio.wait_readable(handle)
-
-
-def _hold(process: Process) -> int | None:
-    """A pidfd of exactly this process, or None if it is gone."""
-    try:
-        handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return None
-    if start_ticks(process.pid) == process.start_ticks:
-        return handle
-    os.close(handle)
-    return None
-
-
-def _send(handle: int, number: signal.Signals) -> None:
-    try:
-        signal.pidfd_send_signal(handle, number)
-    except ProcessLookupError:
-        pass  # it ended by itself, which is all we want
-    except PermissionError:
-        pass  # it changed its user; the caller hears of it as a survivor
-
-
-def _orphans(
-    table: Table, store_id: str, known: Collection[ProcessIdentity], root: Path | None, spared: Collection[str]
-) -> list[Process]:
-    recorded = {(i.pid, i.start_ticks) for i in known if i.boot_id == boot_id()}
-    limits = {limit_marker(store_id, run_id) for run_id in spared}
-    return [
-        p
-        for p in table.values()
-        if (p.pid, p.start_ticks) in recorded
-        or _is_marked(p.pid, store_id, root, spared)
-        or ((limit := limit_marker_of(p.pid)) not in limits and is_of_store(limit, store_id))
-    ]
 
 
 def _is_marked(pid: int, store_id: str, root: Path | None, spared: Collection[str]) -> bool:
@@ -141,11 +121,3 @@ def _is_marked(pid: int, store_id: str, root: Path | None, spared: Collection[st
     if mark == store_id:
         return True
     return root is not None and Path(mark_of(pid, WORKSPACE_MARK)).parent == root
-
-
-def _without_our_line(table: Table) -> Table:
-    others = dict(table)
-    pid = os.getpid()
-    while pid in others:
-        pid = others.pop(pid).ppid
-    return others

@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,8 @@ def open_inner(directory: int, name: str) -> int:
 @contextmanager
 def open_regular(directory: int, name: str) -> Iterator[int]:
     """A descriptor for reading a regular file, closed at the end."""
-    descriptor, _ = _open_regular(directory, name)
-    try:
+    with _open_regular(directory, name) as (descriptor, _):
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def read_bounded(directory: int, name: str, limit: int) -> bytes:
@@ -80,13 +77,10 @@ def read_bounded(directory: int, name: str, limit: int) -> bytes:
 
     A file with a second name is refused: a hard link shows the content of a file that lives somewhere else.
     """
-    descriptor, found = _open_regular(directory, name)
-    try:
+    with _open_regular(directory, name) as (descriptor, found):
         if found.st_nlink > 1:
             raise UnsafeFile(errno.EMLINK, "Hard link refused", name)
         return _read(descriptor, min(limit, found.st_size))
-    finally:
-        os.close(descriptor)
 
 
 def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:
@@ -111,20 +105,11 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
 
 def write_if_changed(directory: int, name: str, data: bytes) -> None:
     """As `write_atomic`, but what is the same already, one file of ours that nobody else can read, stays."""
-    if not _is_written(directory, name, data):
-        write_atomic(directory, name, data)
-
-
-def _is_written(directory: int, name: str, data: bytes) -> bool:
-    try:
-        descriptor, found = _open_regular(directory, name)
-    except OSError:
-        return False
-    try:
+    with suppress(OSError), _open_regular(directory, name) as (descriptor, found):
         is_private = found.st_nlink == 1 and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o600
-        return is_private and found.st_size == len(data) and _read(descriptor, len(data)) == data
-    finally:
-        os.close(descriptor)
+        if is_private and found.st_size == len(data) and _read(descriptor, len(data)) == data:
+            return
+    write_atomic(directory, name, data)
 
 
 def component(name: str) -> str:
@@ -175,7 +160,8 @@ def _open_directory(name: str | Path, directory: int | None) -> int:
         raise _wrong_kind(name, stat.S_IFDIR, found) from None
 
 
-def _open_regular(directory: int, name: str) -> tuple[int, os.stat_result]:
+@contextmanager
+def _open_regular(directory: int, name: str) -> Iterator[tuple[int, os.stat_result]]:
     try:
         descriptor = os.open(component(name), _READ, dir_fd=directory)
     except OSError as error:
@@ -184,11 +170,13 @@ def _open_regular(directory: int, name: str) -> tuple[int, os.stat_result]:
         if error.errno == errno.ENXIO:
             raise _wrong_kind(name, stat.S_IFREG, stat.S_IFSOCK) from None
         raise
-    found = os.fstat(descriptor)
-    if stat.S_ISREG(found.st_mode):
-        return descriptor, found
-    os.close(descriptor)
-    raise _wrong_kind(name, stat.S_IFREG, stat.S_IFMT(found.st_mode))
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _wrong_kind(name, stat.S_IFREG, stat.S_IFMT(found.st_mode))
+        yield descriptor, found
+    finally:
+        os.close(descriptor)
 
 
 def _wrong_kind(name: str | Path, expected: int, actual: int) -> UnsafeFile:

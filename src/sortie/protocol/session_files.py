@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +95,10 @@ def _whole_name(name: str) -> str:
 def remove_credentials(workspace: int) -> None:
     """At the end of a session, as far as possible: the next one writes its own. Half-written ones go too."""
     for above in {path[:-1] for path in CREDENTIALS}:
-        try:
-            with open_directory(workspace, *above) as opened:
-                directory: int = opened
-                for name in os.listdir(directory):
-                    if (*above, _whole_name(name)) in CREDENTIALS:
-                        _remove(directory, name)
-        except OSError:
-            pass  # none was ever written there, or the agent put something else in its place
-
-
-def _remove(directory: int, name: str) -> None:
-    try:
-        os.unlink(name, dir_fd=directory)
-    except OSError:
-        pass  # an agent put something else in its place
+        # None may ever have been written there, and an agent may put something else in the place of any.
+        with suppress(OSError), open_directory(workspace, *above) as opened:
+            directory: int = opened
+            for name in os.listdir(directory):
+                if (*above, _whole_name(name)) in CREDENTIALS:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=directory)

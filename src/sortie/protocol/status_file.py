@@ -3,7 +3,7 @@
 Works on its own, with the standard library. Whatever is at the path, reading it never raises, never blocks,
 never follows a link and costs a few KiB at most.
 
-    at `.sortie/status`                             result of `read_status`
+    at `.sortie/status`                             result of `read_signal`
     nothing, or no `.sortie`                        absent: all fields empty
     `blocked` or `needs-human-review` as line 1     `token`, and lines 2..n as `reason`
     any other first line, also an empty one         `unrecognised`
@@ -12,7 +12,7 @@ never follows a link and costs a few KiB at most.
     a socket, a device, a directory, no permission  `problem`
     no workspace                                    `problem`
 
-    at `status.json`                                result of `read_status_json`
+    at `status.json`                                result of `read_signal`
     nothing                                         absent: all fields empty
     an object with the `state` `completed` or       `token`, and the message of `error` as `reason`;
     `failed` (or one of the two tokens above)       `recoverable` unless `error.recoverable` is false
@@ -30,7 +30,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from .safefiles import UnsafeFile, open_directory, read_bounded
 
@@ -54,15 +54,10 @@ Use "blocked" when you cannot proceed. Use "needs-human-review" when your work i
 complete and awaiting review. Do not write this file during normal productive work.
 """
 
-_STATUS = ".sortie/status"
-_STATUS_JSON = "status.json"
+_STATUS: Final = ".sortie/status"
+_STATUS_JSON: Final = "status.json"
 _TOKENS: dict[bytes, Token] = {b"blocked": "blocked", b"needs-human-review": "needs-human-review"}
-_STATES: dict[str, Token] = {
-    "completed": "completed",
-    "failed": "failed",
-    "blocked": "blocked",
-    "needs-human-review": "needs-human-review",
-}
+_STATES: dict[str, Token] = {token: token for token in get_args(Token)}
 _UNFINISHED = ("pending", "running")
 _WHITESPACE = b"\t\n\r "
 
@@ -99,15 +94,51 @@ def compose_first_prompt(rendered: str, tools: str = "", signal: SignalKind = ".
 
 
 def read_signal(workspace: Path | int, kind: SignalKind) -> Status:
-    """What the agent says now, in the way that this kind of run has for it."""
+    """What the agent says now, in the way that this kind of run has for it.
+
+    `workspace` is its path, or an open descriptor of its directory.
+    """
     if kind == "none":
         return Status()
-    return read_status(workspace) if kind == _STATUS else read_status_json(workspace)
+    # One byte more than there may be, so that whatever is longer shows itself.
+    limit = 1 + (FIRST_LINE_LIMIT if kind == _STATUS else JSON_LIMIT)
+    *above, name = kind.split("/")
+    try:
+        with open_directory(workspace) as place:
+            try:
+                with open_directory(place, *above) as directory:
+                    raw = read_bounded(directory, name, limit)
+            except FileNotFoundError:
+                return Status()
+    except OSError as error:
+        return _unreadable(kind, _explain(error))
+    return parse_status(raw) if kind == _STATUS else parse_status_json(raw)
 
 
 def delete_signal(workspace: Path | int, kind: SignalKind) -> str:
-    """Remove what an earlier run said; the answers are those of `delete_status`."""
-    return "absent" if kind == "none" else _delete(workspace, kind)
+    """Remove what an earlier run left, and nothing else.
+
+    Answers `deleted`, `absent`, `skipped: …` for a link, which is left in place and deserves a warning, or
+    `failed: …`, which is of interest when debugging.
+    """
+    if kind == "none":
+        return "absent"
+    *above, name = kind.split("/")
+    try:
+        with open_directory(workspace) as place:
+            try:
+                with open_directory(place, *above) as directory:
+                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    if stat.S_ISLNK(found.st_mode):
+                        return f"skipped: Symbolic link refused: {name}"
+                    # A link swapped in just now would be removed itself: unlink never touches what a link leads to.
+                    os.unlink(name, dir_fd=directory)
+                    return "deleted"
+            except FileNotFoundError:
+                return "absent"
+    except OSError as error:
+        is_link = isinstance(error, UnsafeFile) and error.is_link
+        return f"{'skipped' if is_link else 'failed'}: {_explain(error)}"
 
 
 def parse_status(raw: bytes) -> Status:
@@ -123,19 +154,12 @@ def parse_status(raw: bytes) -> Status:
 
 
 def read_status(workspace: Path | int) -> Status:
-    """What `.sortie/status` says. `workspace` is its path, or an open descriptor of its directory."""
-    # One byte more than a first line may have, so that a longer one shows itself.
-    raw = _read(workspace, _STATUS, FIRST_LINE_LIMIT + 1)
-    return parse_status(raw) if isinstance(raw, bytes) else raw
+    return read_signal(workspace, _STATUS)
 
 
 def delete_status(workspace: Path | int) -> str:
-    """Remove what an earlier run left, and nothing else.
-
-    Answers `deleted`, `absent`, `skipped: …` for a link, which is left in place and deserves a warning, or
-    `failed: …`, which is of interest when debugging.
-    """
-    return _delete(workspace, _STATUS)
+    """The answers are those of `delete_signal`."""
+    return delete_signal(workspace, _STATUS)
 
 
 def parse_status_json(raw: bytes) -> Status:
@@ -157,45 +181,6 @@ def parse_status_json(raw: bytes) -> Status:
     why = document.get("error")
     recoverable = not (isinstance(why, dict) and why.get("recoverable") is False)
     return Status(token=token, reason=_error_text(why), recoverable=recoverable)
-
-
-def read_status_json(workspace: Path | int) -> Status:
-    """What `status.json` says. `workspace` is its path, or an open descriptor of its directory."""
-    raw = _read(workspace, _STATUS_JSON, JSON_LIMIT + 1)
-    return parse_status_json(raw) if isinstance(raw, bytes) else raw
-
-
-def _read(workspace: Path | int, path: str, limit: int) -> bytes | Status:
-    *above, name = path.split("/")
-    try:
-        with open_directory(workspace) as place:
-            try:
-                with open_directory(place, *above) as directory:
-                    return read_bounded(directory, name, limit)
-            except FileNotFoundError:
-                return Status()
-    except OSError as error:
-        return _unreadable(path, _explain(error))
-
-
-def _delete(workspace: Path | int, path: str) -> str:
-    *above, name = path.split("/")
-    try:
-        with open_directory(workspace) as place:
-            try:
-                with open_directory(place, *above) as directory:
-                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-                    if stat.S_ISLNK(found.st_mode):
-                        return f"skipped: Symbolic link refused: {name}"
-                    # A link swapped in just now would be removed itself: unlink never touches what a link leads to.
-                    os.unlink(name, dir_fd=directory)
-                    return "deleted"
-            except FileNotFoundError:
-                return "absent"
-    except UnsafeFile as error:
-        return f"{'skipped' if error.is_link else 'failed'}: {_explain(error)}"
-    except OSError as error:
-        return f"failed: {_explain(error)}"
 
 
 def _unreadable(path: str, why: str) -> Status:

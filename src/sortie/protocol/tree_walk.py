@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 
 from .safefiles import UnsafeFile, component, open_directory
 
@@ -35,12 +34,12 @@ class Descent:
     def __init__(self, parent: int) -> None:
         self.fd = os.dup(parent)
         self.names: list[str] = []
-        self._mount = mount_of(parent)
+        self._mount = _mount_of(parent)
         self._above: list[tuple[int, int]] = []
 
-    @property
-    def path(self) -> str:
-        return "/".join(self.names)
+    def path(self, *inner: str) -> str:
+        """From `parent` to this place, or to what is `inner` there."""
+        return "/".join((*self.names, *inner))
 
     def enter(self, name: str, *, to_change: bool = False) -> None:
         """Go down; `to_change` gives us the rights to change a directory of ours that forbids it."""
@@ -64,7 +63,8 @@ class Descent:
     def walk(self, names: list[str], into: Callable[[str], list[str]], out: Callable[[], object]) -> None:
         """Through these directories and all below, each before what is in it; the last name is the first.
 
-        `into` enters one and answers with the names in it to go on with, `out` leaves one that is done.
+        `into` enters one and answers with the names in it to go on with, `out` leaves one that is done. An error of
+        theirs names the whole way to its entry, in a form that can be shown.
         """
         pending = [names]
         while True:
@@ -77,11 +77,14 @@ class Descent:
                     return
                 out()
             except OSError as error:
-                raise _located(error, self) from error
+                if not isinstance(error.filename, str):
+                    raise
+                shown = ascii(self.path(error.filename))[1:-1]
+                raise type(error)(error.errno, error.strerror, shown) from error
 
     def refuse_mount(self, descriptor: int, name: str) -> None:
         """Raise where an entry of this directory, opened as `descriptor`, belongs to another mount."""
-        if mount_of(descriptor) != self._mount:
+        if _mount_of(descriptor) != self._mount:
             raise UnsafeFile(errno.EXDEV, "A file system is mounted there", name)
 
     def _allow_changes(self, name: str) -> None:
@@ -97,9 +100,7 @@ class Descent:
     def __enter__(self) -> Descent:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         os.close(self.fd)
 
 
@@ -113,7 +114,16 @@ def remove_tree(parent: int, name: str, check: Check = go_on) -> None:
         def into(name: str) -> list[str]:
             check()
             place.enter(name, to_change=True)
-            return _empty(place.fd, check)
+            inner = []
+            with os.scandir(place.fd) as found:
+                entries = list(found)
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    inner.append(entry.name)
+                else:
+                    check()
+                    os.unlink(entry.name, dir_fd=place.fd)
+            return inner
 
         def out() -> None:
             check()
@@ -161,31 +171,10 @@ def refuse_changes(parent: int, name: str, since_ns: int, check: Check) -> None:
         place.walk([name], into, place.leave)
 
 
-def _located(error: OSError, place: Descent) -> OSError:
-    """The same error with the whole way to the entry it names, in a form that can be shown."""
-    if not isinstance(error.filename, str):
-        return error
-    return type(error)(error.errno, error.strerror, ascii("/".join((*place.names, error.filename)))[1:-1])
-
-
-def mount_of(descriptor: int) -> bytes:
+def _mount_of(descriptor: int) -> bytes:
     """The number of the mount through which something was opened."""
     known = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes()
     return known.partition(b"mnt_id:")[2].split(b"\n")[0].strip()
-
-
-def _empty(directory: int, check: Check) -> list[str]:
-    """Remove everything in one directory but the directories, whose names are returned."""
-    with os.scandir(directory) as found:
-        entries = list(found)
-    inner = []
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            inner.append(entry.name)
-        else:
-            check()
-            os.unlink(entry.name, dir_fd=directory)
-    return inner
 
 
 def _identity(descriptor: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import fcntl
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from time import time_ns
@@ -102,56 +102,15 @@ def read(path: Path, earlier: Stamp | None = None) -> Version:
     try:
         status, now = os.fstat(descriptor), time_ns()
         if not stat.S_ISREG(status.st_mode):
-            raise TrackerError(
-                TrackerError.PAYLOAD,
-                f"The issue file {path} is not a regular file.",
-                fix="Set `file.path` to a JSON file.",
-            )
+            raise _problem(path, TrackerError.PAYLOAD, "is not a regular file", "Set `file.path` to a JSON file.")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             raw = file.read(LIMIT + 1)
     finally:
         os.close(descriptor)
     if len(raw) > LIMIT:
-        raise TrackerError(
-            TrackerError.PAYLOAD,
-            f"The issue file {path} is larger than {LIMIT // 1024**2} MiB.",
-            fix="Move finished issues to another file.",
-        )
+        too_large = f"is larger than {LIMIT // 1024**2} MiB"
+        raise _problem(path, TrackerError.PAYLOAD, too_large, "Move finished issues to another file.")
     return Version(stamp_of(status, now, earlier), status, raw)
-
-
-def rewrite(
-    path: Path,
-    edit: Callable[[Version], bytes | None],
-    swap: Swap | None = None,
-    *,
-    known: Stamp | None = None,
-    before_swap: Callable[[Identity], None] | None = None,
-) -> Stamp | None:
-    """Replace the content by what `edit` makes of it, atomically and durably; None where it leaves it as it is.
-
-    A file that certainly is as `known` says is not read, and `edit` gets a version without content. `edit` is
-    called again with the new content whenever somebody else wrote in between. When anything fails, the file is as
-    it was and no temporary file stays. `swap` is how two files change places, normally `exchange`; `before_swap` is
-    told the identity that the file is about to have.
-    """
-    for _ in range(TRIES):
-        before = _version(path, known)
-        try:
-            after = edit(before)
-        except TrackerError:
-            if before.stamp.shows(path.lstat()):
-                raise
-            continue
-        if after is None:
-            return None
-        if stamp := _replace(path, before, after, swap or exchange, before_swap):
-            return stamp
-    raise TrackerError(
-        TrackerError.TRANSPORT,
-        f"The issue file {path} was changed by another program {TRIES} times while it was being written.",
-        fix="Let that program write less often.",
-    )
 
 
 def exchange(one: Path, other: Path) -> bool:
@@ -167,6 +126,37 @@ def exchange(one: Path, other: Path) -> bool:
     if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
         return False
     raise OSError(number, os.strerror(number), str(other))
+
+
+def rewrite(
+    path: Path,
+    edit: Callable[[Version], bytes | None],
+    swap: Swap = exchange,
+    *,
+    known: Stamp | None = None,
+    before_swap: Callable[[Identity], None] = lambda _: None,
+) -> Stamp | None:
+    """Replace the content by what `edit` makes of it, atomically and durably; None where it leaves it as it is.
+
+    A file that certainly is as `known` says is not read, and `edit` gets a version without content. `edit` is
+    called again with the new content whenever somebody else wrote in between. When anything fails, the file is as
+    it was and no temporary file stays. `swap` is how two files change places; `before_swap` is told the identity
+    that the file is about to have.
+    """
+    for _ in range(TRIES):
+        before = _version(path, known)
+        try:
+            after = edit(before)
+        except TrackerError:
+            if before.stamp.shows(path.lstat()):
+                raise
+            continue
+        if after is None:
+            return None
+        if stamp := _replace(path, before, after, swap, before_swap):
+            return stamp
+    restless = f"was changed by another program {TRIES} times while it was being written"
+    raise _problem(path, TrackerError.TRANSPORT, restless, "Let that program write less often.")
 
 
 @asynccontextmanager
@@ -209,11 +199,13 @@ async def in_thread(path: Path, work: Callable[[], T]) -> T:
 
 
 def sentence(path: Path, error: OSError) -> TrackerError:
-    if isinstance(error, FileNotFoundError):
-        message = f"The issue file {path} does not exist."
-    else:
-        message = f"The issue file {path} cannot be used: {error.strerror or error}."
-    return TrackerError(TrackerError.TRANSPORT, message, fix=_FIXES.get(error.errno or 0, ""))
+    missing = isinstance(error, FileNotFoundError)
+    what = "does not exist" if missing else f"cannot be used: {error.strerror or error}"
+    return _problem(path, TrackerError.TRANSPORT, what, _FIXES.get(error.errno or 0, ""))
+
+
+def _problem(path: Path, kind: str, what: str, fix: str) -> TrackerError:
+    return TrackerError(kind, f"The issue file {path} {what}.", fix=fix)
 
 
 def _version(path: Path, known: Stamp | None) -> Version:
@@ -225,15 +217,14 @@ def _version(path: Path, known: Stamp | None) -> Version:
 
 
 def _replace(
-    path: Path, before: Version, after: bytes, swap: Swap, before_swap: Callable[[Identity], None] | None
+    path: Path, before: Version, after: bytes, swap: Swap, before_swap: Callable[[Identity], None]
 ) -> Stamp | None:
     """Put `after` in the place of `before`; None, with nothing changed, if something else is there."""
     temporary, ours = _write_beside(path, before.status, after)
     try:
         if not before.stamp.shows(path.lstat()):
             return None
-        if before_swap is not None:
-            before_swap(ours.identity)
+        before_swap(ours.identity)
         if swap(temporary, path):
             replaced = _holds(temporary, before)
             if not replaced:
@@ -278,38 +269,29 @@ def _put_back(displaced: Path, path: Path, ours: Identity, swap: Swap) -> None:
 
 
 def _write_beside(path: Path, like: os.stat_result, content: bytes) -> tuple[Path, Stamp]:
+    """A new file with this content, on disk."""
     from tempfile import mkstemp
 
     descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            _take_owner_and_mode(descriptor, like)
+            with suppress(PermissionError):  # only root may give files away, and the content matters more
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
             view = memoryview(content)
             while view:
                 view = view[file.write(view) :]
-            return temporary, _stamp_ours(descriptor)
+            # A time between two ticks of its clock, so that an edit of it has another.
+            now = time_ns()
+            os.utime(descriptor, ns=(now, now))
+            status = os.fstat(descriptor)
+            os.fsync(descriptor)
+            # A file system that keeps coarser times has rounded it.
+            return temporary, Stamp(identity_of(status), -1, now, certain=status.st_mtime_ns == now)
     except BaseException:
         temporary.unlink()
         raise
-
-
-def _stamp_ours(descriptor: int) -> Stamp:
-    """Give the file a time between two ticks of its clock, so that an edit of it has another; and sync it."""
-    now = time_ns()
-    os.utime(descriptor, ns=(now, now))
-    status = os.fstat(descriptor)
-    os.fsync(descriptor)
-    # A file system that keeps coarser times has rounded it.
-    return Stamp(identity_of(status), -1, now, certain=status.st_mtime_ns == now)
-
-
-def _take_owner_and_mode(descriptor: int, like: os.stat_result) -> None:
-    try:
-        os.fchown(descriptor, like.st_uid, like.st_gid)
-    except PermissionError:
-        pass  # only root may give files away; the content matters more than the owner
-    os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
 
 
 def _sync_directory(directory: Path) -> None:

@@ -189,7 +189,7 @@ class _Layout:
         present = array[1:-1].strip()
         items = [present] if present else []
         joined = self._join([*items, self.encode(item, indent)], indent)
-        return b"[" + joined + self._newline + (self._inner if self._newline else b"") + b"]"
+        return b"[" + joined + self._newline + self._inner + b"]"
 
     def _join(self, items: list[bytes], indent: bytes) -> bytes:
         if not self._newline:

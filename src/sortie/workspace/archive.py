@@ -20,7 +20,6 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, BinaryIO
 
 from ..protocol.safefiles import open_directory, open_regular
 from ..protocol.session_files import is_session_file
@@ -45,7 +44,11 @@ def make_archive(root_fd: int, name: str, archive_dir: Path, comment: str, check
         try:
             with os.fdopen(descriptor, "wb") as file:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                with _compressed(file, comment) as tar:
+                headers = {"comment": comment.encode("utf-8", "backslashreplace").decode("utf-8")}
+                with tarfile.open(
+                    fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6, pax_headers=headers
+                ) as tar:
+                    tar.copybufsize = _CHUNK  # type: ignore[attr-defined]
                     _add_tree(tar, root_fd, name, check)
                 file.flush()
                 os.fsync(descriptor)
@@ -58,15 +61,12 @@ def make_archive(root_fd: int, name: str, archive_dir: Path, comment: str, check
         return target
 
 
-def _compressed(file: BinaryIO, comment: str) -> tarfile.TarFile:
-    headers = {"comment": comment.encode("utf-8", "backslashreplace").decode("utf-8")}
-    return tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6, pax_headers=headers)
-
-
 def _unused(archive_dir: Path, stem: str) -> Path:
-    suffixes = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
-    paths = (archive_dir / f"{stem}{suffix}.tar.gz" for suffix in suffixes)
-    return next(path for path in paths if not os.path.lexists(path))
+    path = archive_dir / f"{stem}.tar.gz"
+    numbers = itertools.count(2)
+    while os.path.lexists(path):
+        path = archive_dir / f"{stem}-{next(numbers)}.tar.gz"
+    return path
 
 
 def _add_tree(tar: tarfile.TarFile, root_fd: int, top: str, check: Check) -> None:
@@ -76,13 +76,16 @@ def _add_tree(tar: tarfile.TarFile, root_fd: int, top: str, check: Check) -> Non
 
         def into(name: str) -> list[str]:
             place.enter(name)
-            _add(tar, _member(place.path, os.fstat(place.fd), tarfile.DIRTYPE))
             directory: int = place.fd
+            _add(tar, _member(place.path(), os.fstat(directory), tarfile.DIRTYPE))
             return _add_entries(tar, place, os.listdir(directory), skipped, check)
 
         place.walk(_add_entries(tar, place, [top], skipped, check), into, place.leave)
     if skipped:
-        _add_notes(tar, f"{top}.not-archived.txt", skipped)
+        notes = "".join(skipped).encode("ascii", "backslashreplace")
+        member = tarfile.TarInfo(f"{top}.not-archived.txt")
+        member.size, member.mode = len(notes), 0o600
+        _add(tar, member, io.BytesIO(notes))
 
 
 def _add_entries(
@@ -93,7 +96,7 @@ def _add_entries(
     directory: int = place.fd
     for name in sorted(names):
         check()
-        path = "/".join((*place.names, name))
+        path = place.path(name)
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
         if stat.S_ISDIR(found.st_mode):
             inner.append(name)
@@ -101,20 +104,19 @@ def _add_entries(
             link = _member(path, found, tarfile.SYMTYPE)
             link.linkname = os.readlink(name, dir_fd=directory)
             _add(tar, link)
-        elif stat.S_ISREG(found.st_mode) and place.names and is_session_file((*place.names[1:], name)):
-            continue  # ours, worth nothing without its session, and it may hold credentials
-        elif stat.S_ISREG(found.st_mode):
+        elif not stat.S_ISREG(found.st_mode):
+            skipped.append(f"{path!a}: not a file, directory or link\n")
+        # Files of a session are ours, worth nothing without it, and may hold credentials.
+        elif not place.names or not is_session_file((*place.names[1:], name)):
             with open_regular(directory, name) as descriptor:
                 place.refuse_mount(descriptor, name)
                 _add_file(tar, path, descriptor, check)
                 if _version(os.fstat(descriptor)) != _version(found):
                     raise OSError(errno.EBUSY, "It changed while it was read", name)
-        else:
-            skipped.append(f"{path!a}: not a file, directory or link\n")
     return inner[::-1]
 
 
-def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, content: IO[bytes] | None = None) -> None:
+def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, content: io.BytesIO | _Chunks | None = None) -> None:
     tar.addfile(member, content)
     tar.members.clear()  # type: ignore[attr-defined]  # kept for readers alone; a million are too many
 
@@ -131,8 +133,7 @@ def _add_file(tar: tarfile.TarFile, path: str, descriptor: int, check: Check) ->
     else:
         member.size = found.st_size
         content = _data(descriptor, [(0, found.st_size)])
-    with io.BufferedReader(_Chunks(content, check), _CHUNK) as file:
-        _add(tar, member, file)
+    _add(tar, member, _Chunks(content, check))
 
 
 def _leave_out_holes(member: tarfile.TarInfo, descriptor: int, size: int) -> Iterator[bytes]:
@@ -172,24 +173,21 @@ def _data(descriptor: int, regions: Iterable[tuple[int, int]]) -> Iterator[bytes
             yield os.pread(descriptor, length_now, offset).ljust(length_now, b"\0")
 
 
-class _Chunks(io.RawIOBase):
+class _Chunks:
     """A sequence of chunks to be read as one file, with a check before each."""
 
     def __init__(self, chunks: Iterator[bytes], check: Check) -> None:
         self._chunks = chunks
         self._check = check
-        self._rest = b""
+        self._rest = bytearray()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
+    def read(self, size: int = _CHUNK) -> bytes:
+        while len(self._rest) < size:
             self._check()
-            self._rest = next(self._chunks, b"")
-        count = min(len(buffer), len(self._rest))
-        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
-        return count
+            self._rest += next(self._chunks)
+        taken = bytes(self._rest[:size])
+        del self._rest[:size]
+        return taken
 
 
 def _member(path: str, found: os.stat_result, kind: bytes) -> tarfile.TarInfo:
@@ -199,10 +197,3 @@ def _member(path: str, found: os.stat_result, kind: bytes) -> tarfile.TarInfo:
     member.mtime = found.st_mtime
     member.uid, member.gid = found.st_uid, found.st_gid
     return member
-
-
-def _add_notes(tar: tarfile.TarFile, name: str, notes: list[str]) -> None:
-    text = "".join(notes).encode("ascii", "backslashreplace")
-    member = tarfile.TarInfo(name)
-    member.size, member.mode = len(text), 0o600
-    _add(tar, member, io.BytesIO(text))

@@ -20,9 +20,9 @@ import hashlib
 import os
 import re
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from ..errors import WorkspaceError
@@ -60,25 +60,22 @@ _FIXES = {
 def workspace_key(identifier: str) -> str:
     """The directory name for an issue: letters, digits, `.`, `_` and `-` only."""
     cleaned = _FORBIDDEN.sub("_", identifier)
-    if cleaned == identifier and _can_stand_alone(identifier):
+    # Plain names with a leading dot are left to us: `.` and `..` have a meaning, others are our own directories.
+    is_plain = cleaned == identifier and 0 < len(identifier) <= LONGEST_PLAIN_KEY and identifier[0] != "."
+    if is_plain and not _ENDS_LIKE_DIGEST.search(identifier):
         return identifier
     digest = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     return f"{cleaned[:_KEPT_BEFORE_DIGEST]}-{digest}"
 
 
-def _can_stand_alone(name: str) -> bool:
-    # Plain names with a leading dot are left to us: `.` and `..` have a meaning, others are our own directories.
-    return 0 < len(name) <= LONGEST_PLAIN_KEY and name[0] != "." and not _ENDS_LIKE_DIGEST.search(name)
-
-
 class Known(NamedTuple):
-    """What is recorded of a workspace; an `inode` of 0 fits any. `used` says that an agent worked in it."""
+    """What is recorded of a workspace. An `inode` of 0 fits any directory; `used`: an agent worked in it."""
 
     inode: int
     used: bool
 
     def fits(self, found: os.stat_result) -> bool:
-        return self.inode in (0, found.st_ino)
+        return self.inode in (0, found.st_ino) and stat.S_ISDIR(found.st_mode)
 
 
 class NotOurs(WorkspaceError):
@@ -136,13 +133,10 @@ class Workspace:
         Does not wait for the disk: a note that a power failure brings back costs no more than what the hook did,
         because it is not believed of a workspace that an agent has worked in.
         """
-        if not self._noted:
-            return
-        try:
-            with open_directory(self.path.parent) as root_fd:
-                forget_incomplete(root_fd, self.key)
-        except OSError as error:
-            raise workspace_error(f"The workspace {self.path} cannot be marked complete", error) from error
+        if self._noted:
+            message = f"The workspace {self.path} cannot be marked complete"
+            with _explained(message), open_directory(self.path.parent) as root_fd:
+                _forget_incomplete(root_fd, self.key)
 
     def close(self) -> None:
         """Give up the descriptor; the directory stays. May be called twice."""
@@ -153,9 +147,7 @@ class Workspace:
     def __enter__(self) -> Workspace:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -168,7 +160,7 @@ def open_workspace(
     (`has_hook`) a new workspace is complete as soon as it is there, and needs no note.
     """
     key = workspace_key(identifier)
-    try:
+    with _explained(f"The workspace {root / key} cannot be opened"):
         root_fd = _open_root(root)
         try:
             resolved = _path_of(root_fd)
@@ -176,8 +168,6 @@ def open_workspace(
             return Workspace(resolved / key, open_inner(root_fd, key), created=created, noted=created and has_hook)
         finally:
             os.close(root_fd)
-    except OSError as error:
-        raise workspace_error(f"The workspace {root / key} cannot be opened", error) from error
 
 
 def open_shared_checkout(path: Path) -> Workspace:
@@ -185,42 +175,33 @@ def open_shared_checkout(path: Path) -> Workspace:
 
     Its `path` is where it really is, so that `verify` notices a link that comes on the way to it later.
     """
-    try:
+    with _explained(f"The shared checkout {path} cannot be opened"):
         descriptor = os.open(path, _FOLLOW)
-    except OSError as error:
-        raise workspace_error(f"The shared checkout {path} cannot be opened", error) from error
     return Workspace(_path_of(descriptor), descriptor, created=False)
 
 
 def make_task_folders(workspace: Workspace) -> None:
     """Inbox and outbox of a task, where they are missing; what else stands there raises."""
     for name in (INBOX, OUTBOX):
-        try:
+        with _explained(f"The {name} in {workspace.path} cannot be used"):
             with suppress(FileExistsError):
                 os.mkdir(name, _MODE, dir_fd=workspace.fd)
             os.close(open_inner(workspace.fd, name))
-        except OSError as error:
-            raise workspace_error(f"The {name} in {workspace.path} cannot be used", error) from error
 
 
 def open_existing(path: Path) -> Workspace:
     """A workspace as it is, finished or not; nothing is made."""
-    try:
-        with open_directory(path.parent) as parent:
-            return Workspace(path, open_inner(parent, path.name), created=False)
-    except OSError as error:
-        raise workspace_error(f"The workspace {path} cannot be opened", error) from error
+    with _explained(f"The workspace {path} cannot be opened"), open_directory(path.parent) as parent:
+        return Workspace(path, open_inner(parent, path.name), created=False)
 
 
 class Root:
     """The directory of all workspaces as it was at the start; notices when another took its place."""
 
     def __init__(self, configured: Path) -> None:
-        try:
+        with _explained(f"The workspaces in {configured} cannot be reached"):
             self.path = configured.resolve(strict=True)
             self._then = self.path.stat()
-        except OSError as error:
-            raise workspace_error(f"The workspaces in {configured} cannot be reached", error) from error
         self._configured = configured
 
     def verify(self) -> None:
@@ -247,12 +228,17 @@ def workspace_error(message: str, error: Exception) -> WorkspaceError:
     return WorkspaceError(f"{message}: {error.strerror}{where}.", fix=_FIXES.get(error.errno, ""))
 
 
-def forget_incomplete(root_fd: int, key: str) -> None:
+@contextmanager
+def _explained(message: str) -> Iterator[None]:
     try:
-        with open_directory(root_fd, NOTES) as notes:
-            remove_entry(notes, key, go_on)
-    except FileNotFoundError:
-        pass  # There was no note.
+        yield
+    except OSError as error:
+        raise workspace_error(message, error) from error
+
+
+def _forget_incomplete(root_fd: int, key: str) -> None:
+    with suppress(FileNotFoundError), open_directory(root_fd, NOTES) as notes:
+        remove_entry(notes, key, go_on)
 
 
 def _note_incomplete(root_fd: int, key: str) -> None:
@@ -271,13 +257,13 @@ def _make_if_needed(
     if notes and not stat.S_ISDIR(notes.st_mode):
         raise NotOurs(root, NOTES)
     if found:
-        is_known = known is not None and known.fits(found) and stat.S_ISDIR(found.st_mode)
-        if not is_known and not _is_empty(root_fd, key):
+        ours = known if known and known.fits(found) else None
+        if not ours and not _is_empty(root_fd, key):
             raise NotOurs(root, key)
         is_noted = notes is not None and _is_noted(root_fd, key)
-        if known and is_known and (known.used or not is_noted):
+        if ours and (ours.used or not is_noted):
             if is_noted:
-                forget_incomplete(root_fd, key)
+                _forget_incomplete(root_fd, key)
             return False
     if has_hook:
         if not notes:
@@ -288,7 +274,7 @@ def _make_if_needed(
         remove_tree(root_fd, key, check)
     os.mkdir(key, _MODE, dir_fd=root_fd)
     if notes and not has_hook:
-        forget_incomplete(root_fd, key)  # what an earlier hook did not finish is gone
+        _forget_incomplete(root_fd, key)  # what an earlier hook did not finish is gone
     return True
 
 
@@ -312,12 +298,10 @@ def _is_noted(root_fd: int, key: str) -> bool:
 
 def _is_empty(directory: int, name: str) -> bool:
     """Whether it is a directory that holds nothing, such as a death just after its making leaves."""
-    try:
-        with open_directory(directory, name) as inner:
-            opened: int = inner
-            return not os.listdir(opened)
-    except OSError:
-        return False
+    with suppress(OSError), open_directory(directory, name) as opened:
+        inner: int = opened
+        return not os.listdir(inner)
+    return False
 
 
 def _found(directory: int, name: str) -> os.stat_result | None:

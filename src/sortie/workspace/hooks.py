@@ -36,47 +36,34 @@ async def run_hook(
         child = await start(command, cwd_fd=workspace_fd, env=env, run_id=run_id, workspace=workspace)
     except SortieError as error:
         raise HookError(f"Hook {name} could not start: {error.message}", fix=error.fix) from error
-    tail = _Tail()
+    tail = ""
     exit = None
     try:
         with anyio.move_on_after(timeout):
             await child.feed(b"")
             async for raw in child.lines():
                 line = raw.decode("utf-8", "replace")
-                tail.add(line)
+                tail = f"{tail}\n{line[-_TAIL_CHARACTERS:]}"[-_TAIL_CHARACTERS:]
                 on_line(line)
             exit = await child.wait()
     finally:
         with anyio.CancelScope(shield=True):
             await child.end(_END_GRACE)
+    output = tail.lstrip("\n")
     if exit is None:
         raise HookError(
-            f"Hook {name} did not end within {timeout:g} s{tail.last_words}.",
-            output=tail.text,
+            f"Hook {name} did not end within {timeout:g} s{_last_words(output)}.",
+            output=output,
             fix="Make it quicker, or raise hooks.timeout_ms.",
         )
     if exit.code != 0:
-        raise HookError(f"Hook {name} failed: {_how(exit)}{tail.last_words}.", output=tail.text)
+        raise HookError(f"Hook {name} failed: {_how(exit)}{_last_words(output)}.", output=output)
 
 
-class _Tail:
-    """The end of a text of any length."""
-
-    def __init__(self) -> None:
-        self._text = ""
-
-    def add(self, line: str) -> None:
-        self._text = f"{self._text}\n{line[-_TAIL_CHARACTERS:]}"[-_TAIL_CHARACTERS:]
-
-    @property
-    def text(self) -> str:
-        return self._text.lstrip("\n")
-
-    @property
-    def last_words(self) -> str:
-        """The last line, as the end of a sentence: what most programs say of the reason."""
-        last = self._text.rstrip().rpartition("\n")[2].strip()
-        return f": {last[-_LAST_WORDS:].rstrip('.')}" if last else ""
+def _last_words(output: str) -> str:
+    """The last line, as the end of a sentence: what most programs say of the reason."""
+    last = output.rstrip().rpartition("\n")[2].strip()
+    return f": {last[-_LAST_WORDS:].rstrip('.')}" if last else ""
 
 
 def _how(exit: Exit) -> str:

@@ -126,7 +126,7 @@ def workspace_of(root: Path, key: str, known: Known | None) -> Path | None:
         found = path.lstat()
     except FileNotFoundError:
         return None
-    if known is None or not known.fits(found) or not stat.S_ISDIR(found.st_mode):
+    if known is None or not known.fits(found):
         raise NotOurs(root, key)
     return path
 
@@ -175,9 +175,7 @@ def _move_away(root_fd: int, key: str, since_ns: int, check: Check) -> None:
 
 def _is_abandoned(path: Path) -> bool:
     """Whoever writes an archive holds a lock on it, which ends with its process."""
-    try:
-        with open_directory(path.parent) as directory, open_regular(directory, path.name) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+    with suppress(OSError), open_directory(path.parent) as directory, open_regular(directory, path.name) as file:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    return False
