@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -88,7 +87,7 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
 
     It does not wait for the disk: what is written here is worth nothing after the session it was written for.
     """
-    temporary = f".{component(name)}.{secrets.token_hex(8)}.tmp"
+    temporary = f".{component(name)}.{os.urandom(8).hex()}.tmp"
     descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
     try:
         try:

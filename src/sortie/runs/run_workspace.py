@@ -155,9 +155,14 @@ def _claim(spec: RunSpec, archive: Path) -> tuple[Workspace, dict[str, Path]]:
     if spec.workspace.kind == "shared checkout":
         return open_shared_checkout(root.resolve()), {}
     known = known_as(spec.workspace.known, spec.issue, root)
-    workspace, archived = claim_workspace(root, spec.issue.identifier, known, archive, from_thread.check_cancelled)
-    if workspace.created and not spec.hooks.after_create:
-        workspace.mark_complete()
+    workspace, archived = claim_workspace(
+        root,
+        spec.issue.identifier,
+        known,
+        archive,
+        from_thread.check_cancelled,
+        has_hook=bool(spec.hooks.after_create),
+    )
     if spec.workspace.kind == "task folder":
         make_task_folders(workspace)
     return workspace, archived
