@@ -42,6 +42,9 @@ class Chores:
     async def fetch(self, issue_id: str) -> sortie.Issue:
         return self.issues[issue_id]
 
+    async def find(self, name: str) -> sortie.Issue:
+        return await self.fetch(name)
+
     async def fetch_states(self, issue_ids: Any) -> dict[str, str]:
         return {key: self.issues[key].state for key in issue_ids if key in self.issues}
 

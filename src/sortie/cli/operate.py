@@ -88,7 +88,7 @@ def retry_command(issues: tuple[str, ...], everything: bool, kind: str | None, w
 def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | None, workflow: Path) -> int:
     chosen = everything or kind is not None
     if (issues and chosen) or not (issues or chosen or verb == "retry"):
-        raise click.UsageError("Name the issues, or use --all or --reason.")
+        raise click.UsageError("Name the issues, or use one of --all and --reason instead.")
     config = load_config(workflow)
     named = _chosen(config, verb, kind or "") if chosen else list(dict.fromkeys(issues)) or [THE_AGENT]
     if not named:
@@ -147,10 +147,17 @@ def _carry_out(config: Config, verb: str, issues: list[str]) -> list[CommandOutc
 
 def _queue(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
     """Leave the commands for the next service: only one that knows the tracker can carry them out."""
-    add_commands(config.db_path, verb, issues)
+    from .why import look_up
+
     now = time.time()
+    situations = {issue: look_up(config, issue)[0] for issue in issues}
+    known = [issue for issue in issues if situations[issue].state != "unknown"]
+    add_commands(config.db_path, verb, known)
     return [
-        CommandOutcome(True, f"{issue} is queued: it starts with the next `sortie run`.", now) for issue in issues
+        CommandOutcome(True, f"{issue} is queued: it starts with the next `sortie run`.", now)
+        if issue in known
+        else CommandOutcome(False, situations[issue].sentence, now)
+        for issue in issues
     ]
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..core.events import kind_of
 from ..core.narrate import RULES, narrate
@@ -142,10 +141,10 @@ def _running(since: float, attempt: int, turn: int, stop: str, now: float, *, se
 
 def _ask_tracker(config: Config, text: str) -> Situation:
     """About an issue that the store has never seen, or has let go."""
-    from ..sources.adapters import peek
+    from ..sources.adapters import peek, with_every_state
 
     try:
-        everything = peek(_with_every_state(config))
+        everything = peek(with_every_state(config))
         if everything is None:
             import anyio  # with the rest of what a tracker needs: a file is read without it
 
@@ -175,10 +174,6 @@ def _unknown(config: Config, text: str) -> Situation:
     return Situation("unknown", sentence)
 
 
-def _with_every_state(config: Config) -> Config:
-    return replace(config, tracker=replace(config.tracker, active_states=(), terminal_states=()))
-
-
 async def _asked(config: Config, text: str) -> Situation:
     import anyio
 
@@ -195,29 +190,12 @@ async def _asked(config: Config, text: str) -> Situation:
 
 
 async def _look(tracker: Tracker, config: Config, text: str) -> Situation:
+    from ..sources.adapters import find_issue
+
     candidates = await tracker.fetch_candidates()
     if any(text in (issue.id, issue.identifier) for issue in candidates.issues):
         return _unseen(text)
-    issue = await _find(tracker, config, text)
+    issue = await find_issue(tracker, config, text)
     if config.policy().is_active(issue.state):
         return Situation("unseen", f"{text} is in {issue.state}, but the tracker does not offer it as work.")
     return _inactive(text, issue)
-
-
-async def _find(tracker: Tracker, config: Config, text: str) -> Issue:
-    """By id; else by the name people use, which is looked for among all that is in the tracker."""
-    from ..sources.adapters import build_tracker
-
-    try:
-        return await tracker.fetch_issue(text)
-    except TrackerError as error:
-        if error.kind != TrackerError.NOT_FOUND:
-            raise
-        everything = build_tracker(_with_every_state(config))
-        try:
-            for issue in (await everything.fetch_candidates()).issues:
-                if issue.identifier == text:
-                    return issue
-        finally:
-            await everything.aclose()
-        raise

@@ -350,6 +350,7 @@ class ActiveRun:
             warn = partial(self._note, "warning")
             if state := await show_progress(self.issue, self._first_state, self.source, warn):
                 self._know(replace(self.issue, state=state))
+                self._note("info", f"the issue was moved to {state}: its agent is at work")
             self._announced = True
         writes = self.source.writes_at_start(self.issue, self.claim)
         if writes:

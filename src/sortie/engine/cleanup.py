@@ -110,7 +110,8 @@ class Cleanup:
 
     def _is_over(self, row: WorkspaceRecord, state: str) -> bool:
         schedule = self._context.schedule
-        return schedule.policy.is_terminal(state) and row.issue_id not in schedule.running
+        wanted = row.issue_id in schedule.running or row.issue_id in schedule.waiting  # perhaps by hand
+        return schedule.policy.is_terminal(state) and not wanted
 
     async def _states(self, rows: list[WorkspaceRecord]) -> Mapping[str, str]:
         """Empty where the source does not answer, which a look reports: nothing is removed on a guess."""

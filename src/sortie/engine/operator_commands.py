@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import anyio
+from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.observe import view_of
@@ -43,10 +44,11 @@ class OperatorCommands:
             return
         ledger, stopping = self._context.ledger, []
         for command in waiting:
-            if command.verb == "start":
-                await self._fetch(command.issue)
+            problem = await self._fetch(command.issue) if command.verb == "start" else ""
             now = self._context.clock.now()
             answer = obey(self._context.schedule, command.verb, command.issue, now)
+            if problem and not answer.ok:
+                answer = replace(answer, outcome=problem)
             done = ev.Commanded(
                 at=now,
                 issue_id=answer.issue_id,
@@ -62,15 +64,18 @@ class OperatorCommands:
             if run := runs.get(issue_id):
                 run.stop()
 
-    async def _fetch(self, name: str) -> None:
-        """An issue that no look has shown is looked up, so that a run of it can be asked for."""
+    async def _fetch(self, name: str) -> str:
+        """An issue that no look has shown is looked up, so that a run of it can be asked for; why that failed."""
         context = self._context
         if (known := find(context.schedule, name)) and known in context.schedule.issues:
-            return
+            return ""
         try:
             with anyio.fail_after(TRACKER_DEADLINE):
-                issue = await context.source.fetch(name)
-        except (TrackerError, TimeoutError):
-            return  # the answer says that it is not known
+                issue = await context.source.find(name)
+        except TrackerError as error:
+            return f"{name} was not found: {error}"
+        except TimeoutError:
+            return f"{name} cannot be looked up: the tracker did not answer within {TRACKER_DEADLINE:g} s."
         view = view_of(issue, context.schedule.policy, parked=issue.id in context.schedule.parked)
         context.ledger.post(ev.IssueSeen(at=context.clock.now(), issue_id=issue.id, view=view))
+        return ""

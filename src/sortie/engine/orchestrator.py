@@ -212,6 +212,7 @@ class Orchestrator:
         confirmed_by = 0  # the look that has to show that there is nothing left to do; 0: not asked for
         while not self._draining.is_set():
             context.wake = anyio.Event()
+            await service.commands.look()
             await service.commands.obey(service.dispatcher.runs)
             service.readiness.look()
             await service.dispatcher.dispatch(candidates_known=service.looker.known)

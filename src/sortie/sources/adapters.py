@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError
+from msgspec.structs import replace
+
+from ..core.model import Issue
+from ..errors import ConfigurationError, TrackerError
 from ..plugins import kinds, load_agent, load_tracker
 from ..protocol.session_files import SERVER
 from ..tools.tracker_api import tracker_settings
@@ -69,6 +72,28 @@ def peek(config: Config) -> Candidates | None:
     """What the tracker shows, where it can be read without asking anybody; raises `TrackerError`."""
     read = getattr(load_tracker(config.tracker.kind), "peek", None)
     return read(tracker_settings(config)) if read else None
+
+
+def with_every_state(config: Config) -> Config:
+    """So that the tracker lists all that it has."""
+    return replace(config, tracker=replace(config.tracker, active_states=(), terminal_states=(), failed_states=()))
+
+
+async def find_issue(tracker: Tracker, config: Config, name: str) -> Issue:
+    """By id; else by the name people use, which is looked for among all that is in the tracker."""
+    try:
+        return await tracker.fetch_issue(name)
+    except TrackerError as error:
+        if error.kind != TrackerError.NOT_FOUND:
+            raise
+        everything = build_tracker(with_every_state(config))
+        try:
+            for issue in (await everything.fetch_candidates()).issues:
+                if issue.identifier == name:
+                    return issue
+        finally:
+            await everything.aclose()
+        raise
 
 
 def watched_files(config: Config) -> tuple[Path, ...]:

@@ -123,6 +123,9 @@ class IssueSource:
     async def fetch(self, issue_id: str) -> Issue:
         return await self.tracker.fetch_issue(issue_id)
 
+    async def find(self, name: str) -> Issue:
+        return await adapters.find_issue(self.tracker, self.config, name)
+
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         return await self.tracker.fetch_states(issue_ids)
 

@@ -104,6 +104,10 @@ class Source(Protocol):
         """One item in full, comments included; raises `TrackerError`, of kind NOT_FOUND where it is gone."""
         ...
 
+    async def find(self, name: str) -> Issue:
+        """One item by its id or by the name that people use; raises `TrackerError` as `fetch` does."""
+        ...
+
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         """The states of those that are still there; raises `TrackerError`."""
         ...
