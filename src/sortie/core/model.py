@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cache
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
+
+S = TypeVar("S", bound=Struct)
 
 RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
 RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked", "started"]
 ParkKind = Literal["signal", "error", "budget", "operator"]
+
+
+def like(kind: type[S], source: Struct, **more: Any) -> S:
+    """A `kind` that says the same as `source` in all fields that both have, but for `more`."""
+    return kind(**{name: getattr(source, name) for name in _shared(kind, type(source))} | more)
+
+
+@cache
+def _shared(one: type[Struct], other: type[Struct]) -> frozenset[str]:
+    return frozenset(one.__struct_fields__) & frozenset(other.__struct_fields__)
 
 
 class IssueRef(Struct, frozen=True):

@@ -54,7 +54,7 @@ class ReadyQueue:
         if isinstance(event, ev.Skipped):
             return  # a decision of ours: nobody becomes ready by it
         for row in rows:
-            if row.table in ("issues", "claims", "retries", "parked", "spent on issue"):
+            if row.part in ("issues", "running", "waiting", "parked", "spent"):
                 self.update(schedule, row.key)
 
     def update(self, schedule: Schedule, issue_id: str) -> None:

@@ -13,18 +13,17 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .budget import Spent
+from .model import Usage, like
 from .policy import Policy
-from .records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from .records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
-Table = Literal[
-    "issues", "claims", "retries", "parked", "pauses", "effects", "workspaces", "spent on issue", "spent on day"
-]
+Part = Literal["issues", "running", "waiting", "parked", "pauses", "effects", "workspaces", "spent", "days"]
 
 
 class Touched(NamedTuple):
-    """A row that an event changed; `key` is the issue id, except for pauses, effects, workspaces and days."""
+    """What an event changed: which part of the schedule, and under which key of it."""
 
-    table: Table
+    part: Part
     key: str
 
 
@@ -43,7 +42,7 @@ class Schedule:
     waiting: dict[str, Waiting] = field(default_factory=dict)
     parked: dict[str, ParkedIssue] = field(default_factory=dict)
     pauses: dict[str, Pause] = field(default_factory=dict)
-    effects: dict[str, Effect] = field(default_factory=dict)
+    effects: dict[str, ev.EffectPlanned] = field(default_factory=dict)
     workspaces: dict[str, WorkspaceRecord] = field(default_factory=dict)
     spent: dict[str, Spent] = field(default_factory=dict)
     days: dict[str, Spent] = field(default_factory=dict)
@@ -91,10 +90,9 @@ class Schedule:
                 (self.inactive.discard if self.policy.is_active(event.view.state) else self.inactive.add)(issue_id)
                 return [Touched("issues", issue_id)]
             case ev.IssueLeft():
-                self.issues.pop(issue_id, None)
                 self.skips.pop(issue_id, None)
                 self.inactive.discard(issue_id)
-                return [Touched("issues", issue_id)]
+                return self._drop("issues", issue_id)
             case ev.Skipped():
                 self.skips[issue_id] = (event.rule, event.detail)
                 return [Touched("issues", issue_id)]
@@ -103,30 +101,30 @@ class Schedule:
             case ev.Settled():
                 return self._settle(event)
             case ev.RetryDropped():
-                self.waiting.pop(issue_id, None)
-                return [Touched("retries", issue_id)]
-            case ev.RetryDue():
-                return self._move_retry(event)
+                return self._drop("waiting", issue_id)
+            case ev.RetryDue() if waiting := self.waiting.get(issue_id):
+                self.waiting[issue_id] = replace(waiting, retry=replace(waiting.retry, due_at=event.due_at))
+                return [Touched("waiting", issue_id)]
             case ev.Parked():
-                return self._park(issue_id, event.identifier, event.park, event.at)
+                return self._park(event)
             case ev.Unparked():
-                return self._unpark(event)
+                touched = self._drop("parked", issue_id)
+                touched += self._drop("spent", issue_id) if event.reset_budget else []
+                return touched + (self._wait(event) if event.retry else [])
             case ev.Requested():
-                self.parked.pop(issue_id, None)
-                return [Touched("parked", issue_id), *self._wait(issue_id, event.identifier, event.retry)]
+                return self._drop("parked", issue_id) + self._wait(event)
             case ev.ProviderPaused():
-                return self._pause(event)
-            case ev.ProviderResumed():
-                self.pauses.pop(event.provider, None)
+                self.pauses[event.provider] = like(Pause, event)
                 return [Touched("pauses", event.provider)]
-            case ev.EffectPlanned():
-                return self._plan(event)
-            case ev.EffectDone():
-                self.effects.pop(event.effect_id, None)
+            case ev.ProviderResumed():
+                return self._drop("pauses", event.provider)
+            case ev.EffectPlanned() if event.effect_id not in self.effects:
+                self.effects[event.effect_id] = event
                 return [Touched("effects", event.effect_id)]
+            case ev.EffectDone():
+                return self._drop("effects", event.effect_id)
             case ev.WorkspaceGone():
-                self.workspaces.pop(event.key, None)
-                return [Touched("workspaces", event.key)]
+                return self._drop("workspaces", event.key)
             case _:
                 return self._apply_to_run(event)
 
@@ -142,7 +140,7 @@ class Schedule:
                 return self._update(event, session_id=event.session_id)
             case ev.TurnStarted():
                 touched = self._update(event, turn=event.turn, turn_done=False)
-                return [*touched, *self._use_workspace(issue_id), *self._charge(issue_id, event.day, turns=1)]
+                return touched + self._use_workspace(issue_id) + self._charge(issue_id, event.day, turns=1)
             case ev.TurnEnded():
                 self.faults.pop(issue_id, None)
                 if run := self.running.get(issue_id):
@@ -150,7 +148,7 @@ class Schedule:
                     return self._update(event, turn_done=run.turn_done or run.turn == event.turn)
                 return []
             case ev.Charged():
-                return self._charge(issue_id, event.day, charge=event)
+                return self._charge(issue_id, event.day, usage=event.usage)
             case ev.Stopping():
                 return self._update(event, stop=event.cause, stop_detail=event.detail)
             case ev.RunEnded():
@@ -162,51 +160,28 @@ class Schedule:
     def _claim(self, event: ev.Claimed) -> list[Touched]:
         issue_id = event.issue_id
         assert issue_id not in self.running, "an issue has at most one live run"
-        claim = self.running[issue_id] = Claim(
-            issue_id=issue_id,
-            identifier=event.identifier,
-            run_id=event.run_id,
-            attempt=event.attempt,
-            failures=event.failures,
-            cause=event.cause,
-            claimed_at=event.at,
-            agent=event.agent,
-            session_id=event.session_id,
-            provider=event.provider,
-            host=event.host,
-        )
+        claim = self.running[issue_id] = like(Claim, event, claimed_at=event.at)
         self.starts += 1
         if self.fault_of(claim.paid_by):
             self.trials.add(event.run_id)
-        touched = [Touched("claims", issue_id)]
-        if self.waiting.pop(issue_id, None):
-            touched.append(Touched("retries", issue_id))
-        if self.parked.pop(issue_id, None):
-            touched.append(Touched("parked", issue_id))
+        touched = [Touched("running", issue_id), *self._drop("waiting", issue_id), *self._drop("parked", issue_id)]
         view = self.issues.get(issue_id)
         if view and view.fingerprint:  # that of an earlier parking must not free the issue from the next one
             self.issues[issue_id] = replace(view, fingerprint="")
         if self.skips.pop(issue_id, None) or (view and view.fingerprint):
             touched.append(Touched("issues", issue_id))
-        return [*touched, *self._charge(issue_id, event.day, sessions=1)]
+        return touched + self._charge(issue_id, event.day, sessions=1)
 
     def _enter(self, event: ev.WorkspaceMade) -> list[Touched]:
-        known = self.workspaces.get(event.key)
-        run = self.running.get(event.issue_id)
-        self.workspaces[event.key] = WorkspaceRecord(
-            key=event.key,
-            issue_id=event.issue_id,
-            identifier=event.identifier,
-            path=event.path,
+        known, run = self.workspaces.get(event.key), self.running.get(event.issue_id)
+        self.workspaces[event.key] = like(
+            WorkspaceRecord,
+            event,
             created_at=known.created_at if known else event.at,
             host=run.host if run else "",
-            inode=event.inode,
             used=known is not None and known.used and known.inode == event.inode,
         )
-        return [
-            Touched("workspaces", event.key),
-            *self._update(event, workspace=event.path, inode=event.inode),
-        ]
+        return [Touched("workspaces", event.key), *self._update(event, workspace=event.path, inode=event.inode)]
 
     def _use_workspace(self, issue_id: str) -> list[Touched]:
         run = self.running.get(issue_id)
@@ -216,70 +191,31 @@ class Schedule:
         self.workspaces[record.key] = replace(record, used=True)
         return [Touched("workspaces", record.key)]
 
-    def _plan(self, event: ev.EffectPlanned) -> list[Touched]:
-        if event.effect_id in self.effects:
-            return []
-        self.effects[event.effect_id] = Effect(
-            effect_id=event.effect_id,
-            issue_id=event.issue_id,
-            run_id=event.run_id,
-            verb=event.verb,
-            argument=event.argument,
-            planned_at=event.at,
-        )
-        return [Touched("effects", event.effect_id)]
-
     def _settle(self, event: ev.Settled) -> list[Touched]:
         issue_id = event.issue_id
-        self.running.pop(issue_id, None)
         self.trials.discard(event.run_id)
-        touched = [Touched("claims", issue_id)]
+        touched = self._drop("running", issue_id)
         if event.refund:
             touched += self._charge(issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
         if event.retry:
-            touched += self._wait(issue_id, event.identifier, event.retry)
+            touched += self._wait(event)
             if event.retry.kind == "held":
                 self.faults[issue_id] = event.at
         if event.park:
-            touched += self._park(issue_id, event.identifier, event.park, event.at)
+            touched += self._park(event)
         return touched
 
-    def _unpark(self, event: ev.Unparked) -> list[Touched]:
-        self.parked.pop(event.issue_id, None)
-        touched = [Touched("parked", event.issue_id)]
-        if event.reset_budget:
-            self.spent.pop(event.issue_id, None)
-            touched.append(Touched("spent on issue", event.issue_id))
-        if event.retry:
-            touched += self._wait(event.issue_id, event.identifier, event.retry)
-        return touched
+    def _wait(self, event: ev.Settled | ev.Unparked | ev.Requested) -> list[Touched]:
+        self.waiting[event.issue_id] = like(Waiting, event)
+        return [Touched("waiting", event.issue_id)]
 
-    def _wait(self, issue_id: str, identifier: str, retry: ev.Retry) -> list[Touched]:
-        self.waiting[issue_id] = Waiting(issue_id=issue_id, identifier=identifier, retry=retry)
-        return [Touched("retries", issue_id)]
+    def _park(self, event: ev.Settled | ev.Parked) -> list[Touched]:
+        self.parked[event.issue_id] = like(ParkedIssue, event, since=event.at)
+        return [Touched("parked", event.issue_id), *self._drop("waiting", event.issue_id)]
 
-    def _park(self, issue_id: str, identifier: str, park: ev.Park, at: float) -> list[Touched]:
-        touched = [Touched("parked", issue_id)]
-        if self.waiting.pop(issue_id, None):
-            touched.append(Touched("retries", issue_id))
-        self.parked[issue_id] = ParkedIssue(issue_id=issue_id, identifier=identifier, park=park, since=at)
-        return touched
-
-    def _pause(self, event: ev.ProviderPaused) -> list[Touched]:
-        self.pauses[event.provider] = Pause(
-            until=event.until,
-            error_kind=event.error_kind,
-            detail=event.detail,
-            tries=event.tries,
-            issue_id=event.issue_id,
-        )
-        return [Touched("pauses", event.provider)]
-
-    def _move_retry(self, event: ev.RetryDue) -> list[Touched]:
-        waiting = self.waiting.get(event.issue_id)
-        if waiting is None:
-            return []
-        return self._wait(event.issue_id, waiting.identifier, replace(waiting.retry, due_at=event.due_at))
+    def _drop(self, part: Part, key: str) -> list[Touched]:
+        found = getattr(self, part).pop(key, None)
+        return [] if found is None else [Touched(part, key)]
 
     def _update(self, event: ev.AnyEvent, **changes: object) -> list[Touched]:
         """Of the run that the event is about; that of another one changes nothing."""
@@ -288,17 +224,13 @@ class Schedule:
             return []
         number = getattr(event, "number", 0)
         self.running[event.issue_id] = replace(run, seen=max(run.seen, number), **changes)
-        return [Touched("claims", event.issue_id)]
+        return [Touched("running", event.issue_id)]
 
     def _charge(
-        self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, charge: ev.Charged | None = None
+        self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, usage: Usage | None = None
     ) -> list[Touched]:
-        usage = charge.usage if charge else None
-        touched = []
-        if issue_id:
-            self.spent[issue_id] = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
-            touched.append(Touched("spent on issue", issue_id))
-        if day:
-            self.days[day] = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
-            touched.append(Touched("spent on day", day))
+        touched = [row for row in (Touched("spent", issue_id), Touched("days", day)) if row.key]
+        for part, key in touched:
+            accounts: dict[str, Spent] = getattr(self, part)
+            accounts[key] = accounts.get(key, Spent()).plus(sessions=sessions, turns=turns, usage=usage)
         return touched

@@ -14,7 +14,7 @@ from ..core import events as ev
 from ..core.conclude import Outcome, conclude, is_not_begun, outcome_of, verdict, will_park
 from ..core.fingerprint import fingerprint
 from ..core.model import Issue, Usage
-from ..core.records import Claim, Effect
+from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source
 from .context import Context
@@ -57,7 +57,7 @@ class Ending:
             self._ledger.post(ended)
         await self._settle(outcome, usage, handed)
 
-    async def resume(self, ended: ev.RunEnded, pending: Sequence[Effect], *, handed_before: bool) -> None:
+    async def resume(self, ended: ev.RunEnded, pending: Sequence[ev.EffectPlanned], *, handed_before: bool) -> None:
         """Go on after a crash: the verdict stands, what is pending is delivered, the claim is given up.
 
         `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
@@ -73,7 +73,7 @@ class Ending:
         writes = self._source.writes_at_end(self._issue, outcome, usage, seconds)
         return [planned(self._claim, write, now) for write in writes]
 
-    async def _deliver(self, effects: Sequence[Effect | ev.EffectPlanned], *, again: bool) -> bool | None:
+    async def _deliver(self, effects: Sequence[ev.EffectPlanned], *, again: bool) -> bool | None:
         """Carry them out in order. The answer is whether the hand-off among them worked; None where none was due,
         because none is among them or the issue is not active any more."""
         handed = None
