@@ -146,8 +146,8 @@ class _Dispatch:
         return f"the issue moved to {view.state}" if view else "the issue is no longer in the tracker"
 
     def starts_and_skips(self) -> list[ev.AnyEvent]:
-        for rank, place in self._candidates():
-            self._consider(rank, self.schedule.issues[place[-1]])
+        for _, place in self._candidates():
+            self._consider(self.schedule.issues[place[-1]])
         self._explain_the_rest()
         self.queue.decided(self.held)
         self.found.sort(key=lambda item: item[:2])
@@ -195,21 +195,17 @@ class _Dispatch:
 
     # -- one candidate ----------------------------------------------------------------------------------------
 
-    def _consider(self, rank: int, view: ev.View) -> None:
-        waiting = self.schedule.waiting.get(view.id)
-        order = dispatch_order(view, waiting)
-        limits = view.limits or self.schedule.policy.per_issue
-        if spent := session_refused(self.schedule.spent_on(view.id), limits):
-            self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
+    def _consider(self, view: ev.View) -> None:
+        if self._is_over_budget(view):
             return
         group = group_of(self.schedule, view)
         refused = self.held.get(group) or self._no_room(group, view)
-        if refused:
-            self.held[group] = refused
-            if waiting:
-                self._skip(rank, order, view, refused)
+        if not refused:
+            self._start(view)
             return
-        self._start(rank, order, view)
+        self.held[group] = refused
+        if view.id in self.schedule.waiting:
+            self._skip(view, refused)
 
     def _no_room(self, group: Group, view: ev.View) -> tuple[str, str] | None:
         policy, fault = self.schedule.policy, self.schedule.fault_of(group.provider)
@@ -237,7 +233,7 @@ class _Dispatch:
         best = min(room, key=lambda host: (-room[host], host))
         return best if room[best] > 0 else None
 
-    def _start(self, rank: int, order: Order, view: ev.View) -> None:
+    def _start(self, view: ev.View) -> None:
         provider, host = self.schedule.provider_of(view), self._host() or ""
         self.free -= 1
         self.today = self.today.plus(sessions=1)
@@ -246,14 +242,15 @@ class _Dispatch:
             self.tried.add(provider)
         if self.places and (free := self.places[host]) is not None:
             self.places[host] = free - 1
-        attempt, cause, session_id, failures = self._how(view)
+        cause, failures = self._cause(view)
+        attempt, session_id = self.schedule.reached(view.id)
         agent = self.schedule.agent_of(view)
         claimed = ev.Claimed(
             at=self.now,
             issue_id=view.id,
             run_id=run_id_of(self.schedule, view.id, self.now),
             identifier=view.identifier,
-            attempt=attempt,
+            attempt=attempt + 1,
             failures=failures,
             cause=cause,
             agent=agent,
@@ -262,31 +259,31 @@ class _Dispatch:
             provider="" if provider == agent else provider,
             host=host,
         )
-        self.found.append((rank, order, claimed))
+        self._tell(view, claimed)
 
-    def _how(self, view: ev.View) -> tuple[int, str, str, int]:
-        """Attempt, cause, conversation and failures in a row of the run that starts."""
+    def _cause(self, view: ev.View) -> tuple[str, int]:
+        """Why it starts, and after how many failures in a row."""
         if waiting := self.schedule.waiting.get(view.id):
-            retry = waiting.retry
-            return retry.attempt, retry.kind, retry.session_id, retry.failures
+            return waiting.retry.kind, waiting.retry.failures
         if parked := self.schedule.parked.get(view.id):
-            cause = "budget" if parked.park.kind == "budget" else "changed"
-            return parked.park.attempt + 1, cause, parked.park.session_id, 0
-        return 1, "new", "", 0
+            return "budget" if parked.park.kind == "budget" else "changed", 0
+        return "new", 0
 
-    def _over_budget(self, rank: int, order: Order, view: ev.View, reason: str) -> None:
-        waiting, parked = self.schedule.waiting.get(view.id), self.schedule.parked.get(view.id)
+    def _is_over_budget(self, view: ev.View) -> bool:
+        """Whether the budget of the issue is used up, for which it is parked."""
+        limits = view.limits or self.schedule.policy.per_issue
+        spent = session_refused(self.schedule.spent_on(view.id), limits)
+        if not spent:
+            return False
+        parked = self.schedule.parked.get(view.id)
         if parked and parked.park.kind == "budget":
-            self._skip(rank, order, view, ("parked", parked.park.reason))
-            return
-        attempt, session_id = 0, ""
-        if waiting:
-            attempt, session_id = waiting.retry.attempt - 1, waiting.retry.session_id
-        elif parked:
-            attempt, session_id = parked.park.attempt, parked.park.session_id
+            self._skip(view, ("parked", parked.park.reason))
+            return True
+        attempt, session_id = self.schedule.reached(view.id)
+        reason = f"the budget of this issue is used up: {spent}"
         park = ev.Park(kind="budget", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
-        event = ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park)
-        self.found.append((rank, order, event))
+        self._tell(view, ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park))
+        return True
 
     # -- why the others do not --------------------------------------------------------------------------------
 
@@ -305,23 +302,24 @@ class _Dispatch:
 
     def _explain(self, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
-        order, rank = dispatch_order(view, waiting), self._rank(view.id)
         asked_for = waiting is not None and waiting.retry.kind == "started"
         reason = None if asked_for else reason_against(self.schedule, view)
         if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
             reason = ("waiting", waiting.retry.kind)
-        if reason is None:
-            limits = view.limits or self.schedule.policy.per_issue
-            if spent := session_refused(self.schedule.spent_on(view.id), limits):
-                self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
-                return
+        if reason is None and not self._is_over_budget(view):
             reason = self.held.get(group_of(self.schedule, view))
         if reason:
-            self._skip(rank, order, view, reason)
+            self._skip(view, reason)
 
-    def _skip(self, rank: int, order: Order, view: ev.View, reason: tuple[str, str]) -> None:
+    def _skip(self, view: ev.View, reason: tuple[str, str]) -> None:
         if self.schedule.skips.get(view.id) == reason:
             return
         rule, detail = reason
-        event = ev.Skipped(at=self.now, issue_id=view.id, identifier=view.identifier, rule=rule, detail=detail)
-        self.found.append((rank, order, event))
+        self._tell(
+            view,
+            ev.Skipped(at=self.now, issue_id=view.id, identifier=view.identifier, rule=rule, detail=detail),
+        )
+
+    def _tell(self, view: ev.View, event: ev.AnyEvent) -> None:
+        order = dispatch_order(view, self.schedule.waiting.get(view.id))
+        self.found.append((self._rank(view.id), order, event))

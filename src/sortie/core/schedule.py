@@ -76,6 +76,14 @@ class Schedule:
         failed_at = self.faults.get(run.issue_id)
         return failed_at is not None and self.proofs.get(run.paid_by, failed_at) > failed_at
 
+    def reached(self, issue_id: str) -> tuple[int, str]:
+        """The last attempt of an issue that waits or is parked, and the conversation with which it goes on."""
+        if waiting := self.waiting.get(issue_id):
+            return waiting.retry.attempt - 1, waiting.retry.session_id
+        if parked := self.parked.get(issue_id):
+            return parked.park.attempt, parked.park.session_id
+        return 0, ""
+
     def apply(self, event: ev.AnyEvent) -> list[Touched]:
         """Make the event part of the state; the answer is every row that it changed."""
         issue_id = event.issue_id
