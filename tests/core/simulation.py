@@ -18,16 +18,15 @@ from sortie.core.conclude import (
     Outcome,
     conclude,
     judge_issue,
-    outcome_of,
+    settle,
     verdict,
     wants_handoff,
-    will_park,
     with_our_stop,
 )
 from sortie.core.decide import Tick
 from sortie.core.fingerprint import fingerprint
 from sortie.core.liveness import Liveness, overdue
-from sortie.core.model import Issue, Usage
+from sortie.core.model import Issue, Usage, like
 from sortie.core.observe import Look, held_elsewhere, outdates
 from sortie.core.operator import obey
 from sortie.core.policy import Policy
@@ -251,7 +250,7 @@ class Simulation:
             issue = replace(issue, state=policy.handoff_state)
         judged = judge_issue(outcome, policy, issue.state, handed if planned else None)
         used = self.schedule.spent_on(claim.issue_id).tokens > 0
-        if not seen and will_park(self.schedule, claim, outcome, judged, used=used, now=self.now):
+        if not seen and settle(self.schedule, claim, outcome, judged, used=used, now=self.now).park:
             issue = self.people.snapshot().get(claim.issue_id, issue)
             seen = fingerprint(issue)
         settled = conclude(
@@ -312,7 +311,7 @@ class Simulation:
         for claim in list(self.schedule.running.values()):
             issue, ended = self._issue(claim), claim.ending
             if ended:
-                outcome, planned, seen = outcome_of(ended), ended.handoff_planned, ended.fingerprint
+                outcome, planned, seen = like(Outcome, ended), ended.handoff_planned, ended.fingerprint
                 self._settle(claim, self.policy, issue, outcome, planned=planned, seen=seen)
             else:
                 outcome = outcome_after_crash(claim, (signals or {}).get(claim.issue_id, ""), "")

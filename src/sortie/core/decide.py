@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from . import events as ev
 from .budget import day_of, session_refused
+from .model import like
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
 from .records import Claim
 from .schedule import Schedule
@@ -37,15 +38,7 @@ class Tick(Struct, frozen=True, kw_only=True):
 
     def recorded(self, decided: int) -> ev.Ticked:
         """The tick as it is remembered, before the `decided` events that were the answer."""
-        return ev.Ticked(
-            at=self.now,
-            now=self.now,
-            candidates_known=self.candidates_known,
-            overdue=self.overdue,
-            unsure=self.unsure,
-            places=self.places,
-            decided=decided,
-        )
+        return like(ev.Ticked, self, at=self.now, decided=decided)
 
 
 def decide(schedule: Schedule, tick: Tick, queue: ReadyQueue | None = None) -> list[ev.AnyEvent]:

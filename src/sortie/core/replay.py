@@ -10,6 +10,7 @@ from msgspec import Struct
 from .budget import day_of
 from .decide import Tick, decide
 from .events import AnyEvent, PolicySet, Skipped, Ticked
+from .model import like
 from .schedule import Schedule
 
 # What says nothing about the decision: its name, when it was written down, and on which day it counts.
@@ -38,7 +39,8 @@ def replay(events: Iterable[AnyEvent]) -> Iterator[Divergence]:
         if isinstance(event, Ticked):
             if schedule is None:
                 raise ValueError("The log has a decision before any rules; replay it from its beginning.")
-            got = tuple(decide(schedule, _tick(event)))
+            now = event.at if event.now is None else event.now
+            got = tuple(decide(schedule, like(Tick, event, now=now, day=day_of(event.at))))
             expected = tuple(log[index + 1 : index + 1 + event.answers])
             if _essence(event, got) != _essence(event, expected):
                 yield Divergence(index=index, at=event.at, expected=expected, got=got)
@@ -60,14 +62,3 @@ def _essence_of(event: AnyEvent) -> dict[str, object]:
     told: dict[str, object] = msgspec.to_builtins(event)
     beside = _BESIDE_THE_POINT if told["kind"] == "claim" else ("at",)
     return {name: value for name, value in told.items() if name not in beside}
-
-
-def _tick(event: Ticked) -> Tick:
-    return Tick(
-        now=event.at if event.now is None else event.now,
-        candidates_known=event.candidates_known,
-        overdue=event.overdue,
-        unsure=event.unsure,
-        day=day_of(event.at),
-        places=event.places,
-    )

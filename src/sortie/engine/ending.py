@@ -11,9 +11,9 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.conclude import Outcome, conclude, is_not_begun, outcome_of, verdict, will_park
+from ..core.conclude import Outcome, conclude, is_not_begun, settle, verdict
 from ..core.fingerprint import fingerprint
-from ..core.model import Issue, Usage
+from ..core.model import Issue, Usage, like
 from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source
@@ -63,7 +63,7 @@ class Ending:
         `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
         """
         handed = await self._deliver(pending, again=True)
-        await self._settle(outcome_of(ended), ended.usage, handed_before or handed, seen=ended.fingerprint)
+        await self._settle(like(Outcome, ended), ended.usage, handed_before or handed, seen=ended.fingerprint)
 
     def _writes(self, outcome: Outcome, usage: Usage) -> list[ev.EffectPlanned]:
         if is_not_begun(self._context.schedule, self._claim, outcome, usage):
@@ -93,7 +93,7 @@ class Ending:
         whoever dies before this is written finds the verdict, and settles once more."""
         schedule, claim, used = self._context.schedule, self._claim, usage != Usage()
         judged = self._source.conclude(outcome, self._issue.state, handed)
-        if not seen and will_park(schedule, claim, outcome, judged, used=used, now=self._now()):
+        if not seen and settle(schedule, claim, outcome, judged, used=used, now=self._now()).park:
             await self._look_again()
             seen = fingerprint(self._issue)
         settled = conclude(
