@@ -60,7 +60,7 @@ def test_slots_bound_all_runs_and_those_of_each_state(project):
 
 def most_at_once(project: Project) -> int:
     running = most = 0
-    for event in project.events(ev.Event):
+    for event in project.events(ev.AnyEvent):
         running += isinstance(event, ev.Claimed) - isinstance(event, ev.Settled)
         most = max(most, running)
     return most

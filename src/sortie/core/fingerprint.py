@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from .model import Comment, Issue
+from .model import Issue
 
 _MARK = re.compile(r"^<!-- sortie:([0-9A-Za-z._:-]+) -->$")
 
@@ -31,26 +31,14 @@ def mark_of(body: str) -> str | None:
 
 def fingerprint(issue: Issue) -> str:
     """A digest of state, title, description, labels, assignee and the comments that are not ours."""
+    parts = [issue.state.lower(), issue.title, issue.description, issue.assignee]
+    parts += [str(len(issue.labels)), *sorted(issue.labels)]
+    for comment in issue.comments or ():
+        if mark_of(comment.body) is None:
+            parts += [comment.id, comment.author, comment.body]
     digest = hashlib.sha256()
-    for part in _parts(issue):
+    for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
         digest.update(len(raw).to_bytes(8, "big"))
         digest.update(raw)
     return digest.hexdigest()[:32]
-
-
-def _parts(issue: Issue) -> list[str]:
-    theirs = [c for c in issue.comments or () if mark_of(c.body) is None]
-    return [
-        issue.state.lower(),
-        issue.title,
-        issue.description,
-        issue.assignee,
-        str(len(issue.labels)),
-        *sorted(issue.labels),
-        *(field for comment in theirs for field in _comment_parts(comment)),
-    ]
-
-
-def _comment_parts(comment: Comment) -> tuple[str, str, str]:
-    return (comment.id, comment.author, comment.body)

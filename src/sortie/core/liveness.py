@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
-from .model import Overdue
+from .model import Late, Overdue, like
 from .policy import Policy
 
 
@@ -18,36 +20,29 @@ class Liveness(Struct, kw_only=True):
 
 
 def overdue(runs: list[Liveness], policy: Policy, now: float) -> tuple[Overdue, ...]:
-    return tuple(late for run in runs if (late := _late(run, policy, now)))
+    found = []
+    for run in runs:
+        for cause, deadline in _deadlines(run, policy):
+            if now >= deadline:
+                found.append(like(Overdue, run, cause=cause, detail=_detail(cause, policy)))
+                break
+    return tuple(found)
 
 
 def next_deadline(runs: list[Liveness], policy: Policy) -> float | None:
     """The earliest time at which a run of these becomes overdue."""
-    deadlines = [
-        moment
-        for run in runs
-        for moment in (_end_of_turn(run, policy), _end_of_silence(run, policy))
-        if moment is not None
-    ]
-    return min(deadlines, default=None)
+    return min((deadline for run in runs for _, deadline in _deadlines(run, policy)), default=None)
 
 
-def _late(run: Liveness, policy: Policy, now: float) -> Overdue | None:
-    end_of_turn, end_of_silence = _end_of_turn(run, policy), _end_of_silence(run, policy)
-    if end_of_turn is not None and now >= end_of_turn:
-        detail = f"the turn took longer than {policy.turn_timeout:g} s (agent.turn_timeout_ms)"
-        return Overdue(issue_id=run.issue_id, run_id=run.run_id, cause="timed_out", detail=detail)
-    if end_of_silence is not None and now >= end_of_silence:
-        detail = f"no sign of life for {policy.stall_timeout:g} s (agent.stall_timeout_ms)"
-        return Overdue(issue_id=run.issue_id, run_id=run.run_id, cause="stalled", detail=detail)
-    return None
+def _deadlines(run: Liveness, policy: Policy) -> Iterator[tuple[Late, float]]:
+    if run.turn_started is None:
+        return
+    yield "timed_out", run.turn_started + policy.turn_timeout
+    if policy.stall_timeout > 0:
+        yield "stalled", max(run.last_heard, run.turn_started) + policy.stall_timeout
 
 
-def _end_of_turn(run: Liveness, policy: Policy) -> float | None:
-    return None if run.turn_started is None else run.turn_started + policy.turn_timeout
-
-
-def _end_of_silence(run: Liveness, policy: Policy) -> float | None:
-    if run.turn_started is None or policy.stall_timeout <= 0:
-        return None
-    return max(run.last_heard, run.turn_started) + policy.stall_timeout
+def _detail(cause: Late, policy: Policy) -> str:
+    if cause == "timed_out":
+        return f"the turn took longer than {policy.turn_timeout:g} s (agent.turn_timeout_ms)"
+    return f"no sign of life for {policy.stall_timeout:g} s (agent.stall_timeout_ms)"

@@ -11,6 +11,7 @@ S = TypeVar("S", bound=Struct)
 
 RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
 RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked", "started"]
+Late = Literal["stalled", "timed_out"]
 ParkKind = Literal["signal", "error", "budget", "operator"]
 
 
@@ -179,7 +180,7 @@ class Overdue(Struct, frozen=True, kw_only=True):
 
     issue_id: str
     run_id: str
-    cause: Literal["stalled", "timed_out"]
+    cause: Late
     detail: str
 
 
