@@ -34,8 +34,8 @@ from sortie.core.ready_queue import ReadyQueue
 from sortie.core.records import Claim
 from sortie.core.recover import outcome_after_crash, recover
 from sortie.core.schedule import Schedule
+from sortie.store.connect import migrate
 from sortie.store.load import load
-from sortie.store.migrate import migrate
 from sortie.store.tables import apply, write
 
 from .laws import check_begin, check_decision, check_event, check_nothing_lost, check_observed, check_same

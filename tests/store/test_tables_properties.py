@@ -16,8 +16,8 @@ from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
 from sortie.core.schedule import Schedule
+from sortie.store.connect import migrate
 from sortie.store.load import load
-from sortie.store.migrate import migrate
 from sortie.store.queries import events, history, totals
 from sortie.store.tables import apply, write
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from operator import add, sub
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 S = TypeVar("S", bound=Struct)
 
@@ -102,20 +104,10 @@ class Usage(Struct, frozen=True):
         return self.input + self.output
 
     def plus(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cost_usd + other.cost_usd,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
     def minus(self, other: Usage) -> Usage:
-        return Usage(
-            self.input - other.input,
-            self.output - other.output,
-            self.cache_read - other.cache_read,
-            self.cost_usd - other.cost_usd,
-        )
+        return Usage(*map(sub, astuple(self), astuple(other)))
 
 
 class TokenRates(Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ class CommandOutcome(Struct, frozen=True):
 def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
     """Leave commands for the orchestrator, running now or started later, all or none; answers their numbers."""
     now = time.time()
-    with closing(connect_existing(path, "rw")) as db:
+    with closing(connect_existing(path)) as db:
         try:
             db.execute("PRAGMA synchronous = FULL")
             db.execute("BEGIN IMMEDIATE")

@@ -15,10 +15,9 @@ import anyio.to_thread
 from ..core.events import AnyEvent
 from ..errors import StoreError, StoreLost
 from . import lock
-from .connect import connect_readonly, connect_writer
+from .connect import connect_readonly, connect_writer, migrate
 from .load import Loaded, load
 from .loss import OpenFiles
-from .migrate import migrate
 from .sqlite_errors import explain, is_ruined
 from .tables import Change, apply
 from .writer import Writer

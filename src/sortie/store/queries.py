@@ -46,6 +46,11 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     cost_usd: float
 
 
+# Which column holds which field.
+_HISTORY = {name: name for name in HistoryRow.__struct_fields__ if name != "tokens"}
+_HISTORY |= {"agent": "agent_adapter", **{name: f"{name}_tokens" for name in Tokens.__struct_fields__}}
+
+
 class LoggedEvent(Struct, frozen=True):
     """Where an entry cannot be understood, `event` is a note that says so."""
 
@@ -74,15 +79,11 @@ class Totals(Struct, frozen=True, kw_only=True):
 def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> list[HistoryRow]:
     """The last finished runs, newest first, of one issue or of all."""
     where, parameters = ("WHERE issue_id = ?", (issue_id,)) if issue_id is not None else ("", ())
-    found = db.execute(
-        f"""SELECT run_id, issue_id, identifier, attempt, agent_adapter AS agent, workspace,
-                   started_at, completed_at, status, error, turns, soft_stop, reason, session_id,
-                   input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd
-            FROM run_history {where} ORDER BY id DESC LIMIT ?""",
+    rows = db.execute(
+        f"SELECT {', '.join(_HISTORY.values())} FROM run_history {where} ORDER BY id DESC LIMIT ?",
         (*parameters, limit),
     )
-    names = [column[0] for column in found.description]
-    return [_history_row(dict(zip(names, row, strict=True))) for row in found]
+    return [_history_row(dict(zip(_HISTORY, row, strict=True))) for row in rows]
 
 
 def last_session(db: Connection, issue_id: str) -> LastSession | None:
@@ -119,24 +120,19 @@ def events(
     limit: int = 1000,
 ) -> list[LoggedEvent]:
     """The next events after `after_seq`, oldest first; ask again from the last one's number for more."""
-    return _select_events(db, issue_id, run_id, after_seq, "ASC", limit)
+    return _events(db, "ASC", limit, after_seq, issue_id=issue_id, run_id=run_id)
 
 
 def last_events(
     db: Connection, *, issue_id: str | None = None, run_id: str | None = None, limit: int = 100
 ) -> list[LoggedEvent]:
     """The newest events, the oldest of them first."""
-    return _select_events(db, issue_id, run_id, 0, "DESC", limit)[::-1]
+    return _events(db, "DESC", limit, issue_id=issue_id, run_id=run_id)[::-1]
 
 
 def acts_on(db: Connection, issue_id: str, after_seq: int = 0) -> list[LoggedEvent]:
     """What agents of other issues did to this one, oldest first."""
-    rows = db.execute(
-        """SELECT seq, data, at, kind, issue_id, coalesce(run_id, '') FROM events
-           WHERE issue_id = ? AND seq > ? AND kind = 'acted' ORDER BY seq""",
-        (issue_id, after_seq),
-    )
-    return [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
+    return _events(db, "ASC", -1, after_seq, issue_id=issue_id, kind="acted")
 
 
 def find_issue(db: Connection, text: str) -> str | None:
@@ -186,18 +182,14 @@ def _history_row(fields: dict[str, Any]) -> HistoryRow:
     except ValueError:
         fields["started_at"] = fields["completed_at"] = _UNKNOWN_TIME
         fields["error"] = f"{fields['error'] or ''} (the times of this run cannot be read)".strip()
-    tokens = Tokens(*(fields.pop(f"{name}_tokens") for name in Tokens.__struct_fields__))
+    tokens = Tokens(*(fields.pop(name) for name in Tokens.__struct_fields__))
     return HistoryRow(**fields, tokens=tokens)
 
 
-def _select_events(
-    db: Connection, issue_id: str | None, run_id: str | None, after_seq: int, order: str, limit: int
-) -> list[LoggedEvent]:
+def _events(db: Connection, order: str, limit: int, after_seq: int = 0, **only: str | None) -> list[LoggedEvent]:
+    """`only` are columns with what they must hold, None for anything; a negative limit is none."""
     wanted: dict[str, str | int] = {"seq > ?": after_seq}
-    if issue_id is not None:
-        wanted["issue_id = ?"] = issue_id
-    if run_id is not None:
-        wanted["run_id = ?"] = run_id
+    wanted |= {f"{column} = ?": value for column, value in only.items() if value is not None}
     rows = db.execute(
         f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
             FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {order} LIMIT ?""",

@@ -56,3 +56,7 @@ def explain_system(error: OSError, path: Path) -> StoreError:
     """The error to raise in place of one of the operating system's."""
     reason = (error.strerror or str(error)).lower()
     return StoreError(f"{path} cannot be used: {reason}.", fix="Mend that, or set db_path to another place.")
+
+
+def not_a_file(path: Path) -> StoreError:
+    return StoreError(f"{path} is not a regular file.", fix="Move away what stands there; it is made anew.")
