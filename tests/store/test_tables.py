@@ -10,12 +10,13 @@ import pytest
 from sortie.core import events as ev
 from sortie.core.budget import Spent
 from sortie.core.model import Usage
+from sortie.core.operator import Reply
 from sortie.core.policy import Policy
 from sortie.core.records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 from sortie.core.schedule import Schedule
 from sortie.errors import StoreError
 from sortie.store import Store
-from sortie.store.commands import CommandOutcome, add_commands, command_outcome, pending_commands
+from sortie.store.commands import add_commands, pending_commands, reply_to
 from sortie.store.load import load
 from sortie.store.queries import events, history
 from sortie.store.tables import TABLES
@@ -304,13 +305,13 @@ async def test_a_command_waits_until_it_is_answered(store, path):
     (number,) = add_commands(path, "unpark", ["DEMO-1"])
     [command] = await store.read(pending_commands)
     assert (command.id, command.verb, command.issue) == (number, "unpark", "DEMO-1")
-    outcome = functools.partial(command_outcome, command_id=number)
+    outcome = functools.partial(reply_to, command_id=number)
     assert await store.read(outcome) is None
 
     await store.append(
         ev.Commanded(at=START, command_id=number, verb="unpark", outcome="it is not parked", ok=False)
     )
-    assert await store.read(outcome) == CommandOutcome(ok=False, outcome="it is not parked", done_at=START)
+    assert await store.read(outcome) == Reply(ok=False, outcome="it is not parked")
     assert await store.read(pending_commands) == []
 
 

@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
+from math import inf
 
 from msgspec import Struct
 
@@ -18,7 +19,6 @@ from . import events as ev
 from .budget import day_of, session_refused
 from .model import like
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
-from .records import Claim
 from .schedule import Schedule
 
 
@@ -62,20 +62,20 @@ def run_id_of(schedule: Schedule, issue_id: str, now: float) -> str:
 
 def _stops(schedule: Schedule, tick: Tick) -> list[ev.AnyEvent]:
     """Runs that must end: overdue, or their issue is done, gone, or taken out of the active states."""
-    late = {item.run_id: item for item in tick.overdue}
+    late: dict[str, tuple[str, str]] = {item.run_id: (item.cause, item.detail) for item in tick.overdue}
     found: list[ev.AnyEvent] = []
     for _, run in sorted(schedule.running.items()):
         if run.stop or run.ended:
             continue
-        if item := late.get(run.run_id):
-            found.append(_stop(run, tick.now, item.cause, item.detail))
-        elif tick.candidates_known and not run.by_hand and (reason := _lost_its_issue(schedule, run.issue_id)):
-            found.append(_stop(run, tick.now, *reason))
+        reason = late.get(run.run_id)
+        if reason is None and tick.candidates_known and not run.by_hand:
+            reason = _lost_its_issue(schedule, run.issue_id)
+        if reason:
+            cause, detail = reason
+            found.append(
+                ev.Stopping(at=tick.now, issue_id=run.issue_id, run_id=run.run_id, cause=cause, detail=detail)
+            )
     return found
-
-
-def _stop(run: Claim, now: float, cause: str, detail: str) -> ev.Stopping:
-    return ev.Stopping(at=now, issue_id=run.issue_id, run_id=run.run_id, cause=cause, detail=detail)
 
 
 def _lost_its_issue(schedule: Schedule, issue_id: str) -> tuple[str, str] | None:
@@ -101,7 +101,8 @@ class _Dispatch:
         self.day = tick.day or day_of(tick.now)
         self.queue = queue
         self.free = schedule.policy.max_concurrent - len(schedule.running)
-        self.places = None if tick.places is None else {place.host: place.free for place in tick.places}
+        places = (ev.Place(host=""),) if tick.places is None else tick.places
+        self.room = {place.host: inf if place.free is None else place.free for place in places}
         self.by_state = Counter(
             schedule.issues[key].state.lower() for key in schedule.running if key in schedule.issues
         )
@@ -214,17 +215,14 @@ class _Dispatch:
         cap = policy.max_concurrent_by_state.get(group.state)
         if cap is not None and self.by_state[group.state] >= cap:
             return "no-state-slot", f"{cap} agents run in state {view.state} already"
-        if self.places is not None and self._host() is None:
+        if self._host() is None:
             return "no-host", "no host takes another run"
         return None
 
     def _host(self) -> str | None:
         """The one with the most room, by name where several have it; one that takes any number comes first."""
-        if not self.places:
-            return "" if self.places is None else None
-        room = {host: float("inf") if free is None else free for host, free in self.places.items()}
-        best = min(room, key=lambda host: (-room[host], host))
-        return best if room[best] > 0 else None
+        best = min(self.room, key=lambda host: (-self.room[host], host), default=None)
+        return best if best is not None and self.room[best] > 0 else None
 
     def _start(self, view: ev.View) -> None:
         provider, host = self.schedule.provider_of(view), self._host() or ""
@@ -233,8 +231,7 @@ class _Dispatch:
         self.by_state[view.state.lower()] += 1
         if self.schedule.fault_of(provider):
             self.tried.add(provider)
-        if self.places and (free := self.places[host]) is not None:
-            self.places[host] = free - 1
+        self.room[host] -= 1
         cause, failures = self._cause(view)
         attempt, session_id = self.schedule.reached(view.id)
         agent = self.schedule.agent_of(view)

@@ -11,6 +11,8 @@ from .schedule import Schedule
 
 
 class Reply(Struct, frozen=True):
+    """What a person is told about a command, and what it does; `issue_id` is the issue that was meant."""
+
     ok: bool
     outcome: str
     events: tuple[ev.AnyEvent, ...] = ()

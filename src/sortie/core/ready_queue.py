@@ -48,13 +48,17 @@ class ReadyQueue:
     def touch(self, schedule: Schedule, event: ev.AnyEvent, rows: Iterable[Touched]) -> None:
         """Take in what an event changed."""
         if isinstance(event, ev.PolicySet):
-            fresh = ReadyQueue.of(schedule)
-            self.groups, self.fresh, self.held, self._places = fresh.groups, fresh.fresh, {}, fresh._places
-            return
+            vars(self).update(vars(ReadyQueue.of(schedule)))
         if isinstance(event, ev.Skipped):
             return  # a decision of ours: nobody becomes ready by it
         for row in rows:
-            if row.part in ("issues", "running", "waiting", "parked", "spent"):
+            if row.part in (
+                "issues",
+                "running",
+                "waiting",
+                "parked",
+                "spent",
+            ):
                 self.update(schedule, row.key)
 
     def update(self, schedule: Schedule, issue_id: str) -> None:
@@ -64,7 +68,7 @@ class ReadyQueue:
         view = schedule.issues.get(issue_id)
         if view is None or issue_id in schedule.running or issue_id in schedule.waiting:
             return  # those with a time of their own are few, and looked at one by one
-        if is_ready(schedule, view):
+        if schedule.policy.is_active(view.state) and reason_against(schedule, view) is None:
             group = group_of(schedule, view)
             place = dispatch_order(view, None)
             insort(self.groups.setdefault(group, []), place)
@@ -86,11 +90,6 @@ class ReadyQueue:
 
 def group_of(schedule: Schedule, view: ev.View) -> Group:
     return Group(schedule.provider_of(view), view.state.lower())
-
-
-def is_ready(schedule: Schedule, view: ev.View) -> bool:
-    """Whether nothing about the issue itself keeps it from starting now."""
-    return schedule.policy.is_active(view.state) and reason_against(schedule, view) is None
 
 
 def reason_against(schedule: Schedule, view: ev.View) -> tuple[str, str] | None:

@@ -86,159 +86,155 @@ class Schedule:
 
     def apply(self, event: ev.AnyEvent) -> list[Touched]:
         """Make the event part of the state; the answer is every row that it changed."""
+        self._touched: list[Touched] = []
+        self._fold(event)
+        return self._touched
+
+    def _put(self, part: Part, key: str, value: object) -> None:
+        getattr(self, part)[key] = value
+        self._touched.append(Touched(part, key))
+
+    def _drop(self, part: Part, key: str) -> None:
+        if getattr(self, part).pop(key, None) is not None:
+            self._touched.append(Touched(part, key))
+
+    def _fold(self, event: ev.AnyEvent) -> None:
         issue_id = event.issue_id
         match event:
             case ev.PolicySet():
                 self.policy = event.policy
                 is_active = self.policy.is_active
                 self.inactive = {key for key, view in self.issues.items() if not is_active(view.state)}
-                return []
             case ev.IssueSeen():
-                self.issues[issue_id] = event.view
+                self._put("issues", issue_id, event.view)
                 (self.inactive.discard if self.policy.is_active(event.view.state) else self.inactive.add)(issue_id)
-                return [Touched("issues", issue_id)]
             case ev.IssueLeft():
+                self._drop("issues", issue_id)
                 self.skips.pop(issue_id, None)
                 self.inactive.discard(issue_id)
-                return self._drop("issues", issue_id)
             case ev.Skipped():
                 self.skips[issue_id] = (event.rule, event.detail)
-                return [Touched("issues", issue_id)]
+                self._touched.append(Touched("issues", issue_id))  # what a skip is written with
             case ev.Claimed():
-                return self._claim(event)
+                self._claim(event)
             case ev.Settled():
-                return self._settle(event)
+                self._settle(event)
             case ev.RetryDropped():
-                return self._drop("waiting", issue_id)
+                self._drop("waiting", issue_id)
             case ev.RetryDue() if waiting := self.waiting.get(issue_id):
-                self.waiting[issue_id] = replace(waiting, retry=replace(waiting.retry, due_at=event.due_at))
-                return [Touched("waiting", issue_id)]
+                self._put("waiting", issue_id, replace(waiting, retry=replace(waiting.retry, due_at=event.due_at)))
             case ev.Parked():
-                return self._park(event)
+                self._park(event)
             case ev.Unparked():
-                touched = self._drop("parked", issue_id)
-                touched += self._drop("spent", issue_id) if event.reset_budget else []
-                return touched + (self._wait(event) if event.retry else [])
+                self._drop("parked", issue_id)
+                if event.reset_budget:
+                    self._drop("spent", issue_id)
+                if event.retry:
+                    self._put("waiting", issue_id, like(Waiting, event))
             case ev.Requested():
-                return self._drop("parked", issue_id) + self._wait(event)
+                self._drop("parked", issue_id)
+                self._put("waiting", issue_id, like(Waiting, event))
             case ev.ProviderPaused():
-                self.pauses[event.provider] = like(Pause, event)
-                return [Touched("pauses", event.provider)]
+                self._put("pauses", event.provider, like(Pause, event))
             case ev.ProviderResumed():
-                return self._drop("pauses", event.provider)
+                self._drop("pauses", event.provider)
             case ev.EffectPlanned() if event.effect_id not in self.effects:
-                self.effects[event.effect_id] = event
-                return [Touched("effects", event.effect_id)]
+                self._put("effects", event.effect_id, event)
             case ev.EffectDone():
-                return self._drop("effects", event.effect_id)
+                self._drop("effects", event.effect_id)
             case ev.WorkspaceGone():
-                return self._drop("workspaces", event.key)
+                self._drop("workspaces", event.key)
+            case ev.Charged():
+                self._charge(issue_id, event.day, usage=event.usage)
             case _:
-                return self._apply_to_run(event)
+                self._fold_into_run(event)
 
-    def _apply_to_run(self, event: ev.AnyEvent) -> list[Touched]:
+    def _fold_into_run(self, event: ev.AnyEvent) -> None:
         """What happens within a run; every other event is history, not scheduling state."""
-        issue_id = event.issue_id
+        run = self.running.get(event.issue_id)
         match event:
             case ev.WorkspaceMade():
-                return self._enter(event)
+                self._enter(event, run)
             case ev.ProcessStarted(pid=pid, start_ticks=start_ticks, boot_id=boot_id):
-                return self._update(event, pid=pid, start_ticks=start_ticks, boot_id=boot_id)
+                self._update(event, pid=pid, start_ticks=start_ticks, boot_id=boot_id)
             case ev.SessionStarted():
-                return self._update(event, session_id=event.session_id)
+                self._update(event, session_id=event.session_id)
             case ev.TurnStarted():
-                touched = self._update(event, turn=event.turn, turn_done=False)
-                return touched + self._use_workspace(issue_id) + self._charge(issue_id, event.day, turns=1)
+                self._update(event, turn=event.turn, turn_done=False)
+                self._charge(event.issue_id, event.day, turns=1)
+                record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
+                if record and not record.used and record.issue_id == event.issue_id:
+                    self._put("workspaces", record.key, replace(record, used=True))
             case ev.TurnEnded():
-                self.faults.pop(issue_id, None)
-                if run := self.running.get(issue_id):
+                self.faults.pop(event.issue_id, None)
+                if run:
                     self.proofs[run.paid_by] = event.at
-                    return self._update(event, turn_done=run.turn_done or run.turn == event.turn)
-                return []
-            case ev.Charged():
-                return self._charge(issue_id, event.day, usage=event.usage)
+                    self._update(event, turn_done=run.turn_done or run.turn == event.turn)
             case ev.Stopping():
-                return self._update(event, stop=event.cause, stop_detail=event.detail)
-            case ev.RunEnded():
-                run = self.running.get(issue_id)
-                return self._update(event, ending=event) if run and not run.ended else []
+                self._update(event, stop=event.cause, stop_detail=event.detail)
+            case ev.RunEnded() if run and not run.ended:
+                self._update(event, ending=event)
             case _:
-                return []
+                pass
 
-    def _claim(self, event: ev.Claimed) -> list[Touched]:
+    def _claim(self, event: ev.Claimed) -> None:
         issue_id = event.issue_id
         assert issue_id not in self.running, "an issue has at most one live run"
-        claim = self.running[issue_id] = like(Claim, event, claimed_at=event.at)
+        claim = like(Claim, event, claimed_at=event.at)
+        self._put("running", issue_id, claim)
         self.starts += 1
         if self.fault_of(claim.paid_by):
             self.trials.add(event.run_id)
-        touched = [Touched("running", issue_id), *self._drop("waiting", issue_id), *self._drop("parked", issue_id)]
-        view = self.issues.get(issue_id)
-        if view and view.fingerprint:  # that of an earlier parking must not free the issue from the next one
-            self.issues[issue_id] = replace(view, fingerprint="")
-        if self.skips.pop(issue_id, None) or (view and view.fingerprint):
-            touched.append(Touched("issues", issue_id))
-        return touched + self._charge(issue_id, event.day, sessions=1)
+        self._drop("waiting", issue_id)
+        self._drop("parked", issue_id)
+        view, skip = self.issues.get(issue_id), self.skips.pop(issue_id, None)
+        if view and (skip or view.fingerprint):
+            # The fingerprint of an earlier parking must not free the issue from the next one.
+            self._put("issues", issue_id, replace(view, fingerprint=""))
+        self._charge(issue_id, event.day, sessions=1)
 
-    def _enter(self, event: ev.WorkspaceMade) -> list[Touched]:
-        known, run = self.workspaces.get(event.key), self.running.get(event.issue_id)
-        self.workspaces[event.key] = like(
+    def _enter(self, event: ev.WorkspaceMade, run: Claim | None) -> None:
+        known = self.workspaces.get(event.key)
+        record = like(
             WorkspaceRecord,
             event,
             created_at=known.created_at if known else event.at,
             host=run.host if run else "",
             used=known is not None and known.used and known.inode == event.inode,
         )
-        return [Touched("workspaces", event.key), *self._update(event, workspace=event.path, inode=event.inode)]
+        self._put("workspaces", event.key, record)
+        self._update(event, workspace=event.path, inode=event.inode)
 
-    def _use_workspace(self, issue_id: str) -> list[Touched]:
-        run = self.running.get(issue_id)
-        record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
-        if record is None or record.used or record.issue_id != issue_id:
-            return []
-        self.workspaces[record.key] = replace(record, used=True)
-        return [Touched("workspaces", record.key)]
-
-    def _settle(self, event: ev.Settled) -> list[Touched]:
+    def _settle(self, event: ev.Settled) -> None:
         issue_id = event.issue_id
+        self._drop("running", issue_id)
         self.trials.discard(event.run_id)
-        touched = self._drop("running", issue_id)
         if event.refund:
-            touched += self._charge(issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
+            self._charge(issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
         if event.retry:
-            touched += self._wait(event)
+            self._put("waiting", issue_id, like(Waiting, event))
             if event.retry.kind == "held":
                 self.faults[issue_id] = event.at
         if event.park:
-            touched += self._park(event)
-        return touched
+            self._park(event)
 
-    def _wait(self, event: ev.Settled | ev.Unparked | ev.Requested) -> list[Touched]:
-        self.waiting[event.issue_id] = like(Waiting, event)
-        return [Touched("waiting", event.issue_id)]
+    def _park(self, event: ev.Settled | ev.Parked) -> None:
+        self._put("parked", event.issue_id, like(ParkedIssue, event, since=event.at))
+        self._drop("waiting", event.issue_id)
 
-    def _park(self, event: ev.Settled | ev.Parked) -> list[Touched]:
-        self.parked[event.issue_id] = like(ParkedIssue, event, since=event.at)
-        return [Touched("parked", event.issue_id), *self._drop("waiting", event.issue_id)]
-
-    def _drop(self, part: Part, key: str) -> list[Touched]:
-        found = getattr(self, part).pop(key, None)
-        return [] if found is None else [Touched(part, key)]
-
-    def _update(self, event: ev.AnyEvent, **changes: object) -> list[Touched]:
+    def _update(self, event: ev.AnyEvent, **changes: object) -> None:
         """Of the run that the event is about; that of another one changes nothing."""
         run = self.running.get(event.issue_id)
-        if run is None or run.run_id != event.run_id:
-            return []
-        number = getattr(event, "number", 0)
-        self.running[event.issue_id] = replace(run, seen=max(run.seen, number), **changes)
-        return [Touched("running", event.issue_id)]
+        if run and run.run_id == event.run_id:
+            seen = max(run.seen, getattr(event, "number", 0))
+            self._put("running", event.issue_id, replace(run, seen=seen, **changes))
 
     def _charge(
         self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, usage: Usage | None = None
-    ) -> list[Touched]:
-        touched = [row for row in (Touched("spent", issue_id), Touched("days", day)) if row.key]
-        for part, key in touched:
-            accounts: dict[str, Spent] = getattr(self, part)
-            accounts[key] = accounts.get(key, Spent()).plus(sessions=sessions, turns=turns, usage=usage)
-        return touched
+    ) -> None:
+        if issue_id:
+            spent = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
+            self._put("spent", issue_id, spent)
+        if day:
+            spent = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
+            self._put("days", day, spent)

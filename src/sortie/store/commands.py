@@ -14,6 +14,7 @@ from sqlite3 import Connection
 
 from msgspec import Struct
 
+from ..core.operator import Reply
 from .connect import connect_existing
 from .sqlite_errors import explain
 
@@ -25,12 +26,6 @@ class CommandRow(Struct, frozen=True):
     at: float
     verb: str
     issue: str
-
-
-class CommandOutcome(Struct, frozen=True):
-    ok: bool
-    outcome: str
-    done_at: float
 
 
 def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
@@ -57,9 +52,9 @@ def pending_commands(db: Connection) -> list[CommandRow]:
     return [CommandRow(*row) for row in rows]
 
 
-def command_outcome(db: Connection, command_id: int) -> CommandOutcome | None:
+def reply_to(db: Connection, command_id: int) -> Reply | None:
     """What became of a command, None while it waits."""
     row = db.execute(
-        "SELECT ok, outcome, done_at FROM commands WHERE id = ? AND done_at IS NOT NULL", (command_id,)
+        "SELECT ok, outcome FROM commands WHERE id = ? AND done_at IS NOT NULL", (command_id,)
     ).fetchone()
-    return CommandOutcome(bool(row[0]), row[1], row[2]) if row else None
+    return Reply(bool(row[0]), row[1]) if row else None

@@ -17,7 +17,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,22 +36,17 @@ _ROOT_MODE = 0o750
 _LONGEST_NAME = 16 * 1024
 
 
-@contextmanager
-def held(database: Path, holder: Mapping[str, Any]) -> Iterator[None]:
+def held(database: Path, holder: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Hold the lock of this database; `holder` adds to what the lock file says of us."""
-    with _held(lock_path(database), f"is using {database}", holder):
-        yield
+    return _held(lock_path(database), f"is using {database}", holder)
 
 
-@contextmanager
-def workflow_held(workflow: Path, holder: Mapping[str, Any]) -> Iterator[None]:
+def workflow_held(workflow: Path, holder: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Hold the lock of this workflow; where nothing can be written beside it, it has none."""
     path = _workflow_lock(workflow)
     if not os.path.lexists(path) and not os.access(path.parent, os.W_OK):
-        yield
-        return
-    with _held(path, f"works by {workflow}", holder):
-        yield
+        return nullcontext()
+    return _held(path, f"works by {workflow}", holder)
 
 
 def holder_of(database: Path) -> dict[str, Any] | None:

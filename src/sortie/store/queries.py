@@ -116,23 +116,26 @@ def events(
     *,
     issue_id: str | None = None,
     run_id: str | None = None,
+    kind: str | None = None,
     after_seq: int = 0,
     limit: int = 1000,
+    last: bool = False,
 ) -> list[LoggedEvent]:
-    """The next events after `after_seq`, oldest first; ask again from the last one's number for more."""
-    return _events(db, "ASC", limit, after_seq, issue_id=issue_id, run_id=run_id)
+    """The next events after `after_seq`, or the `last` ones; always the oldest first. A negative limit is none.
 
-
-def last_events(
-    db: Connection, *, issue_id: str | None = None, run_id: str | None = None, limit: int = 100
-) -> list[LoggedEvent]:
-    """The newest events, the oldest of them first."""
-    return _events(db, "DESC", limit, issue_id=issue_id, run_id=run_id)[::-1]
-
-
-def acts_on(db: Connection, issue_id: str, after_seq: int = 0) -> list[LoggedEvent]:
-    """What agents of other issues did to this one, oldest first."""
-    return _events(db, "ASC", -1, after_seq, issue_id=issue_id, kind="acted")
+    For more, ask again from the last one's number.
+    """
+    wanted: dict[str, str | int] = {"seq > ?": after_seq}
+    for column, value in (("issue_id", issue_id), ("run_id", run_id), ("kind", kind)):
+        if value is not None:
+            wanted[f"{column} = ?"] = value
+    rows = db.execute(
+        f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
+            FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {"DESC" if last else "ASC"} LIMIT ?""",
+        (*wanted.values(), limit),
+    )
+    found = [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
+    return found[::-1] if last else found
 
 
 def find_issue(db: Connection, text: str) -> str | None:
@@ -184,18 +187,6 @@ def _history_row(fields: dict[str, Any]) -> HistoryRow:
         fields["error"] = f"{fields['error'] or ''} (the times of this run cannot be read)".strip()
     tokens = Tokens(*(fields.pop(name) for name in Tokens.__struct_fields__))
     return HistoryRow(**fields, tokens=tokens)
-
-
-def _events(db: Connection, order: str, limit: int, after_seq: int = 0, **only: str | None) -> list[LoggedEvent]:
-    """`only` are columns with what they must hold, None for anything; a negative limit is none."""
-    wanted: dict[str, str | int] = {"seq > ?": after_seq}
-    wanted |= {f"{column} = ?": value for column, value in only.items() if value is not None}
-    rows = db.execute(
-        f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
-            FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {order} LIMIT ?""",
-        (*wanted.values(), limit),
-    )
-    return [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
 
 
 def _event(seq: int, data: str, at: float, kind: str, issue_id: str, run_id: str) -> ev.AnyEvent:

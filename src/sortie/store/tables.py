@@ -6,7 +6,7 @@ the place of those of the same key; nothing else changes the tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
@@ -34,12 +34,20 @@ def apply(schedule: Schedule, event: ev.AnyEvent) -> Change:
     return Change(event, text, tuple((touched, _value(schedule, touched)) for touched in schedule.apply(event)))
 
 
+def _flat(_: str, value: Struct) -> list[Any]:
+    """The fields of a value, and those of a struct in it in its place."""
+    fields: list[Any] = []
+    for field in astuple(value):
+        fields += astuple(field) if isinstance(field, Struct) else (field,)
+    return fields
+
+
 class Table(NamedTuple):
     """How one part of the schedule is kept: which column holds which field, and the row that a value becomes."""
 
     name: str
     columns: dict[str, str]
-    row: Callable[[str, Any], tuple[Any, ...]]
+    row: Callable[[str, Any], Sequence[Any]] = _flat
     key: str = "issue_id"
     order: str = "rowid"
     where: str = "true"
@@ -75,25 +83,13 @@ def _budget(scope: str) -> Table:
 TABLES: dict[Part, Table] = {
     "issues": Table("issues", _columns("issue_id", "identifier", "data", "skip_rule", "skip_detail"), _issue_row),
     "running": Table("claims", _columns(Claim, stop="stop_cause"), _claim_row, order="claimed_at, run_id"),
-    "waiting": Table(
-        "retries",
-        _columns("issue_id", "identifier", ev.Retry),
-        lambda key, waiting: (key, waiting.identifier, *astuple(waiting.retry)),
-        order="due_at, issue_id",
-    ),
-    "parked": Table(
-        "parked",
-        _columns("issue_id", "identifier", ev.Park, "since"),
-        lambda key, parked: (key, parked.identifier, *astuple(parked.park), parked.since),
-        order="since, issue_id",
-    ),
+    "waiting": Table("retries", _columns("issue_id", "identifier", ev.Retry), order="due_at, issue_id"),
+    "parked": Table("parked", _columns("issue_id", "identifier", ev.Park, "since"), order="since, issue_id"),
     "pauses": Table(
         "pauses", _columns("provider", Pause), lambda key, pause: (key, *astuple(pause)), "provider", "provider"
     ),
-    "effects": Table(
-        "effects", _columns(ev.EffectPlanned, at="planned_at"), lambda _, effect: astuple(effect), "effect_id"
-    ),
-    "workspaces": Table("workspaces", _columns(WorkspaceRecord), lambda _, record: astuple(record), "key", "key"),
+    "effects": Table("effects", _columns(ev.EffectPlanned, at="planned_at"), key="effect_id"),
+    "workspaces": Table("workspaces", _columns(WorkspaceRecord), key="key", order="key"),
     "spent": _budget("issue"),
     "days": _budget("day"),
 }
@@ -143,6 +139,12 @@ def _write_row(db: Connection, touched: Touched, value: Any) -> None:
 # -- what is only read by people --------------------------------------------------------------------------------
 
 
+_AMOUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "total_tokens", "cost_usd")
+_ADDED_UP = ", ".join(f"{name} = {name} + excluded.{name}" for name in ("runs", "turns", "seconds", *_AMOUNTS))
+_ADD_TO_TOTALS = f"""INSERT INTO run_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                     ON CONFLICT (status) DO UPDATE SET {_ADDED_UP}"""
+
+
 def _write_history(db: Connection, event: ev.AnyEvent, rows: tuple[tuple[Touched, Any], ...]) -> None:
     match event:
         case ev.RunEnded():
@@ -181,13 +183,4 @@ def _run_ended(db: Connection, event: ev.RunEnded, claim: Claim) -> None:
             *(event.reason, event.session_id or claim.session_id, *amounts),
         ),
     )
-    db.execute(
-        """INSERT INTO run_totals VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT (status) DO UPDATE SET
-               runs = runs + 1, turns = turns + excluded.turns, seconds = seconds + excluded.seconds,
-               input_tokens = input_tokens + excluded.input_tokens,
-               output_tokens = output_tokens + excluded.output_tokens,
-               cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-               total_tokens = total_tokens + excluded.total_tokens, cost_usd = cost_usd + excluded.cost_usd""",
-        (event.status, event.turns, seconds, *amounts),
-    )
+    db.execute(_ADD_TO_TOTALS, (event.status, 1, event.turns, seconds, *amounts))
