@@ -19,7 +19,6 @@ from sortie.core.conclude import (
     conclude,
     judge_issue,
     settle,
-    verdict,
     wants_handoff,
     with_our_stop,
 )
@@ -225,9 +224,8 @@ class Simulation:
     ) -> None:
         claim = self.schedule.running[issue.id]
         planned = wants_handoff(outcome, policy, issue.state)
-        self.post(
-            verdict(claim, outcome, Usage(), self.now, handoff=planned, fingerprint=fingerprint(issue)),
-        )
+        run: dict[str, Any] = {"at": self.now, "issue_id": claim.issue_id, "run_id": claim.run_id}
+        self.post(like(ev.RunEnded, outcome, **run, handoff_planned=planned, fingerprint=fingerprint(issue)))
         if not crash:
             self._settle(claim, policy, issue, outcome, planned=planned, hands_over=hands_over)
 

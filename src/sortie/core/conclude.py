@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .budget import day_of
-from .model import Park, ParkKind, Retry, RetryKind, RunStatus, Usage, like
+from .model import Park, ParkKind, Retry, RetryKind, RunStatus, Usage
 from .policy import Policy
 from .records import Claim, Pause
 from .schedule import Schedule
@@ -152,21 +152,6 @@ def is_not_begun(schedule: Schedule, claim: Claim, outcome: Outcome, usage: Usag
     """The agent could not run at all, so there is nothing to tell of this issue."""
     worked = outcome.turns or usage != Usage() or schedule.works_for_others(claim)
     return is_agent_fault(outcome) and not worked
-
-
-def verdict(
-    claim: Claim, outcome: Outcome, usage: Usage, now: float, *, handoff: bool = False, fingerprint: str = ""
-) -> ev.RunEnded:
-    return like(
-        ev.RunEnded,
-        outcome,
-        at=now,
-        issue_id=claim.issue_id,
-        run_id=claim.run_id,
-        usage=usage,
-        handoff_planned=handoff,
-        fingerprint=fingerprint,
-    )
 
 
 def conclude(

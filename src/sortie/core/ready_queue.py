@@ -97,16 +97,11 @@ def reason_against(schedule: Schedule, view: ev.View) -> tuple[str, str] | None:
     if not (view.id and view.identifier and view.title):
         return "incomplete", "id, identifier and title are needed"
     parked = schedule.parked.get(view.id)
-    if parked and parked.park.kind != "budget" and not _freed_by_change(view, parked.park):
-        return "parked", parked.park.reason
+    if parked and parked.park.kind != "budget":
+        # Not knowing is no change, and what a person stopped by hand is freed by hand.
+        changed = bool(view.fingerprint) and view.fingerprint != parked.park.fingerprint
+        if not changed or parked.park.kind == "operator":
+            return "parked", parked.park.reason
     if view.blocked_by:
         return "blocked-by", ", ".join(view.blocked_by)
     return None
-
-
-def _freed_by_change(view: ev.View, park: ev.Park) -> bool:
-    """Whether a person touched the issue since it was parked. Not knowing is no change, and what a person stopped
-    by hand is freed by hand."""
-    if park.kind == "operator":
-        return False
-    return bool(view.fingerprint) and view.fingerprint != park.fingerprint

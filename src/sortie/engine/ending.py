@@ -11,7 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.conclude import Outcome, conclude, is_not_begun, settle, verdict
+from ..core.conclude import Outcome, conclude, is_not_begun, settle
 from ..core.fingerprint import fingerprint
 from ..core.model import Issue, Usage, like
 from ..core.records import Claim
@@ -41,12 +41,14 @@ class Ending:
         redact = self._context.redactor.text
         outcome = replace(outcome, reason=redact(outcome.reason), error=redact(outcome.error))
         writes = self._writes(outcome, usage)
-        ended = verdict(
-            self._claim,
+        ended = like(
+            ev.RunEnded,
             outcome,
-            usage,
-            self._now(),
-            handoff=any(write.verb == "transition" for write in writes),
+            at=self._now(),
+            issue_id=self._claim.issue_id,
+            run_id=self._claim.run_id,
+            usage=usage,
+            handoff_planned=any(write.verb == "transition" for write in writes),
             fingerprint=fingerprint(self._issue) if self._issue.comments is not None else "",
         )
         handed = None
