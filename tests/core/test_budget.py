@@ -47,7 +47,9 @@ def test_a_refusal_reads_the_same_while_spending_goes_on(more):
 
 
 def test_cached_tokens_are_not_counted_twice():
-    assert Spent().plus(usage=Usage(100, 20, cache_read=70, cost_usd=0.5)) == Spent(tokens=120, usd=0.5)
+    made = Schedule()
+    made.apply(ev.Charged(at=NOW, issue_id="1", usage=Usage(100, 20, cache_read=70, cost_usd=0.5), day=DAY))
+    assert made.spent_on("1") == Spent(tokens=120, usd=0.5)
 
 
 def test_the_day_is_that_of_utc():

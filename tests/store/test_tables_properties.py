@@ -55,7 +55,7 @@ class Plain:
 
     def charge(self, issue: str, day: str, **amounts: Any) -> None:
         for key in (("issue", issue), ("day", day)):
-            self.spent[key] = self.spent.get(key, Spent()).plus(**amounts)
+            self.spent[key] = self.spent.get(key, Spent()).plus(Spent(**amounts))
 
     def apply(self, event: ev.AnyEvent) -> None:
         issue = event.issue_id
@@ -68,7 +68,7 @@ class Plain:
             case ev.TurnStarted():
                 self.charge(issue, event.day, turns=1)
             case ev.Charged():
-                self.charge(issue, event.day, usage=event.usage)
+                self.charge(issue, event.day, tokens=event.usage.total, usd=event.usage.cost_usd)
             case ev.RunEnded() if event.run_id in self.claims.values():
                 self.finished.setdefault(event.run_id, event.status)
             case ev.Settled():

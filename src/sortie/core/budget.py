@@ -8,10 +8,11 @@ because what is spent still grows while it is repeated.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from operator import add
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from .model import Usage
 from .policy import Limits
 
 
@@ -21,14 +22,10 @@ class Spent(Struct, frozen=True):
     tokens: int = 0
     usd: float = 0.0
 
-    def plus(self, *, sessions: int = 0, turns: int = 0, usage: Usage | None = None) -> Spent:
-        tokens, usd = (usage.total, usage.cost_usd) if usage else (0, 0.0)
-        return Spent(
-            max(self.sessions + sessions, 0),
-            max(self.turns + turns, 0),
-            self.tokens + tokens,
-            self.usd + usd,
-        )
+    def plus(self, more: Spent) -> Spent:
+        """A refund of what was never charged is no credit."""
+        sessions, turns, tokens, usd = map(add, astuple(self), astuple(more))
+        return Spent(max(sessions, 0), max(turns, 0), tokens, usd)
 
 
 def day_of(now: float) -> str:

@@ -16,7 +16,7 @@ from math import inf
 from msgspec import Struct
 
 from . import events as ev
-from .budget import day_of, session_refused
+from .budget import Spent, day_of, session_refused
 from .model import like
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
 from .schedule import Schedule
@@ -227,7 +227,7 @@ class _Dispatch:
     def _start(self, view: ev.View) -> None:
         provider, host = self.schedule.provider_of(view), self._host() or ""
         self.free -= 1
-        self.today = self.today.plus(sessions=1)
+        self.today = self.today.plus(Spent(sessions=1))
         self.by_state[view.state.lower()] += 1
         if self.schedule.fault_of(provider):
             self.tried.add(provider)

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .fingerprint import fingerprint
-from .model import Blocker, Issue
+from .model import AgentChoice, Blocker, Issue
 from .policy import Policy
 from .schedule import Schedule
 
 LONGEST_TITLE = 200
+_NO_CHOICE = AgentChoice()
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -80,14 +81,12 @@ def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyE
     state = look.states.get(issue_id)
     if state is None:
         return ev.IssueLeft(at=now, issue_id=issue_id, identifier=known.identifier)
-    return (
-        None if state == known.state else ev.IssueSeen(at=now, issue_id=issue_id, view=replace(known, state=state))
-    )
+    view = replace(known, state=state)
+    return None if view == known else ev.IssueSeen(at=now, issue_id=issue_id, view=view)
 
 
 def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
-    choice = issue.agent
-    agent = choice.kind if choice else ""
+    choice = issue.agent or _NO_CHOICE
     return ev.View(
         id=issue.id,
         identifier=issue.identifier,
@@ -101,9 +100,9 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
         if issue.blocked_by
         else (),
         fingerprint=fingerprint(issue) if parked and issue.comments is not None else "",
-        agent=agent,
-        provider=f"{agent or policy.provider}/{choice.credential}" if choice and choice.credential else "",
-        limits=choice.limits if choice else None,
+        agent=choice.kind,
+        provider=f"{choice.kind or policy.provider}/{choice.credential}" if choice.credential else "",
+        limits=choice.limits,
     )
 
 

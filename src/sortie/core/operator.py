@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
 from .model import RetryKind, like
+from .records import Claim, ParkedIssue, Waiting
 from .schedule import Schedule
 
 
@@ -21,7 +24,7 @@ class Reply(Struct, frozen=True):
 
 def find(schedule: Schedule, text: str) -> str | None:
     """The issue meant by an id or an identifier."""
-    for held in (schedule.running, schedule.waiting, schedule.parked, schedule.issues):
+    for held in _known(schedule):
         if text in held:
             return text
         for issue_id, item in held.items():
@@ -59,60 +62,64 @@ def obey(schedule: Schedule, verb: str, text: str, now: float) -> Reply:
     verbs = {"unpark": _unpark, "stop": _stop, "retry": _retry, "start": _start}
     if verb not in verbs:
         return Reply(False, f"{verb} is not a command; use one of {', '.join(verbs)}.")
-    return replace(verbs[verb](schedule, issue_id, now), issue_id=issue_id)
+    name = next(held[issue_id].identifier for held in _known(schedule) if issue_id in held)
+    return replace(verbs[verb](schedule, issue_id, name, now), issue_id=issue_id)
 
 
-def _unpark(schedule: Schedule, issue_id: str, now: float) -> Reply:
+def _known(schedule: Schedule) -> Sequence[Mapping[str, Claim | Waiting | ParkedIssue | ev.View]]:
+    return schedule.running, schedule.waiting, schedule.parked, schedule.issues
+
+
+def _unpark(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     parked = schedule.parked.get(issue_id)
     if parked is None:
-        return Reply(False, f"{_name(schedule, issue_id)} is not parked.")
+        return Reply(False, f"{name} is not parked.")
     freed = ev.Unparked(
         at=now,
         issue_id=issue_id,
-        identifier=parked.identifier,
+        identifier=name,
         why="by hand",
         reset_budget=parked.park.kind == "budget",
         retry=_next_try(schedule, issue_id, "unparked", now),
     )
-    return Reply(True, f"{parked.identifier} is free to start again.", (freed,))
+    return Reply(True, f"{name} is free to start again.", (freed,))
 
 
-def _stop(schedule: Schedule, issue_id: str, now: float) -> Reply:
+def _stop(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     reason = "stopped by hand"
     if run := schedule.running.get(issue_id):
         if run.stop or run.ended:
-            return Reply(False, f"{run.identifier} is ending already.")
+            return Reply(False, f"{name} is ending already.")
         stopping = ev.Stopping(at=now, issue_id=issue_id, run_id=run.run_id, cause="operator", detail=reason)
-        return Reply(True, f"{run.identifier} is being stopped and parked.", (stopping,))
-    if waiting := schedule.waiting.get(issue_id):
+        return Reply(True, f"{name} is being stopped and parked.", (stopping,))
+    if issue_id in schedule.waiting:
         attempt, session_id = schedule.reached(issue_id)
         park = ev.Park(kind="operator", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
-        parked = ev.Parked(at=now, issue_id=issue_id, identifier=waiting.identifier, park=park)
-        return Reply(True, f"{waiting.identifier} will not be tried again; it is parked.", (parked,))
-    return Reply(False, f"{_name(schedule, issue_id)} is not running.")
+        parked = ev.Parked(at=now, issue_id=issue_id, identifier=name, park=park)
+        return Reply(True, f"{name} will not be tried again; it is parked.", (parked,))
+    return Reply(False, f"{name} is not running.")
 
 
-def _retry(schedule: Schedule, issue_id: str, now: float) -> Reply:
-    if run := schedule.running.get(issue_id):
-        return Reply(False, f"{run.identifier} is running.")
+def _retry(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
+    if issue_id in schedule.running:
+        return Reply(False, f"{name} is running.")
     if issue_id in schedule.parked:
-        freed = _unpark(schedule, issue_id, now)
+        freed = _unpark(schedule, issue_id, name, now)
         return replace(freed, events=(*freed.events, *try_agent_again(schedule, now)))
     held = try_agent_again(schedule, now)
-    if waiting := schedule.waiting.get(issue_id):
+    if issue_id in schedule.waiting:
         moved = ev.RetryDue(at=now, issue_id=issue_id, due_at=now, why="by hand")
-        return Reply(True, f"{waiting.identifier} is tried again {_when(schedule, now)}.", (moved, *held))
-    view = schedule.issues[issue_id]
-    if held and schedule.policy.is_active(view.state):
-        return Reply(True, f"{view.identifier} waits for its agent, which is tried again now.", held)
-    if schedule.policy.is_active(view.state):
-        return Reply(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
-    return Reply(False, f"{view.identifier} is in {view.state}, which is not an active state.")
+        return Reply(True, f"{name} is tried again {_when(schedule, now)}.", (moved, *held))
+    state = schedule.issues[issue_id].state
+    if not schedule.policy.is_active(state):
+        return Reply(False, f"{name} is in {state}, which is not an active state.")
+    if held:
+        return Reply(True, f"{name} waits for its agent, which is tried again now.", held)
+    return Reply(True, f"{name} is waiting for its turn already; `sortie why` says for what.")
 
 
-def _start(schedule: Schedule, issue_id: str, now: float) -> Reply:
+def _start(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     """A run whatever the source shows of the issue; slots and budgets still count."""
-    name = _name(schedule, issue_id)
     if issue_id in schedule.running:
         return Reply(False, f"{name} is running.")
     if issue_id not in schedule.issues:
@@ -131,10 +138,3 @@ def _when(schedule: Schedule, now: float) -> str:
     pause = schedule.pauses.get(schedule.policy.provider)
     limited = pause is not None and not pause.is_fault and pause.until > now
     return "when the limit of its provider ends" if limited else "now"
-
-
-def _name(schedule: Schedule, issue_id: str) -> str:
-    for held in (schedule.running, schedule.waiting, schedule.parked, schedule.issues):
-        if item := held.get(issue_id):
-            return item.identifier
-    return issue_id

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .budget import Spent
-from .model import Usage, like
+from .model import like
 from .policy import Policy
 from .records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
@@ -145,7 +145,7 @@ class Schedule:
             case ev.WorkspaceGone():
                 self._drop("workspaces", event.key)
             case ev.Charged():
-                self._charge(issue_id, event.day, usage=event.usage)
+                self._charge(issue_id, event.day, Spent(tokens=event.usage.total, usd=event.usage.cost_usd))
             case _:
                 self._fold_into_run(event)
 
@@ -161,7 +161,7 @@ class Schedule:
                 self._update(event, session_id=event.session_id)
             case ev.TurnStarted():
                 self._update(event, turn=event.turn, turn_done=False)
-                self._charge(event.issue_id, event.day, turns=1)
+                self._charge(event.issue_id, event.day, Spent(turns=1))
                 record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
                 if record and not record.used and record.issue_id == event.issue_id:
                     self._put("workspaces", record.key, replace(record, used=True))
@@ -191,7 +191,7 @@ class Schedule:
         if view and (skip or view.fingerprint):
             # The fingerprint of an earlier parking must not free the issue from the next one.
             self._put("issues", issue_id, replace(view, fingerprint=""))
-        self._charge(issue_id, event.day, sessions=1)
+        self._charge(issue_id, event.day, Spent(sessions=1))
 
     def _enter(self, event: ev.WorkspaceMade, run: Claim | None) -> None:
         known = self.workspaces.get(event.key)
@@ -210,7 +210,7 @@ class Schedule:
         self._drop("running", issue_id)
         self.trials.discard(event.run_id)
         if event.refund:
-            self._charge(issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
+            self._charge(issue_id, event.refund, Spent(sessions=-1, turns=-event.refund_turns))
         if event.retry:
             self._put("waiting", issue_id, like(Waiting, event))
             if event.retry.kind == "held":
@@ -229,12 +229,8 @@ class Schedule:
             seen = max(run.seen, getattr(event, "number", 0))
             self._put("running", event.issue_id, replace(run, seen=seen, **changes))
 
-    def _charge(
-        self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, usage: Usage | None = None
-    ) -> None:
+    def _charge(self, issue_id: str, day: str, more: Spent) -> None:
         if issue_id:
-            spent = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
-            self._put("spent", issue_id, spent)
+            self._put("spent", issue_id, self.spent_on(issue_id).plus(more))
         if day:
-            spent = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
-            self._put("days", day, spent)
+            self._put("days", day, self.spent_today(day).plus(more))

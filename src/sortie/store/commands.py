@@ -23,7 +23,6 @@ class CommandRow(Struct, frozen=True):
     """A command that waits; `issue` is what the person typed."""
 
     id: int
-    at: float
     verb: str
     issue: str
 
@@ -48,7 +47,7 @@ def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
 
 
 def pending_commands(db: Connection) -> list[CommandRow]:
-    rows = db.execute("SELECT id, at, verb, issue FROM commands WHERE done_at IS NULL ORDER BY id")
+    rows = db.execute("SELECT id, verb, issue FROM commands WHERE done_at IS NULL ORDER BY id")
     return [CommandRow(*row) for row in rows]
 
 
