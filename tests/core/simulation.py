@@ -13,7 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.budget import day_of, turn_refused
 from sortie.core.conclude import (
     Outcome,
     conclude,
@@ -23,12 +22,10 @@ from sortie.core.conclude import (
     with_our_stop,
 )
 from sortie.core.decide import Tick
-from sortie.core.fingerprint import fingerprint
-from sortie.core.liveness import Liveness, overdue
 from sortie.core.model import Issue, Usage, like
-from sortie.core.observe import Look, held_elsewhere, outdates
+from sortie.core.observe import Look, fingerprint, held_elsewhere, outdates
 from sortie.core.operator import obey
-from sortie.core.policy import Policy
+from sortie.core.policy import Liveness, Policy, day_of, overdue, turn_refused
 from sortie.core.ready_queue import ReadyQueue
 from sortie.core.records import Claim
 from sortie.core.recover import outcome_after_crash, recover

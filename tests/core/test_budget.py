@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent, day_of, session_refused, turn_refused
 from sortie.core.model import Usage
-from sortie.core.policy import Limits
+from sortie.core.policy import Limits, Spent, day_of, session_refused, turn_refused
 from sortie.core.schedule import Schedule
 
 from .facts import DAY, NOW, POLICY, running, schedule

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
 from sortie.core.operator import Reply, obey
-from sortie.core.policy import Limits
+from sortie.core.policy import Limits, Spent
 from sortie.core.schedule import Schedule
 
 from .facts import DAY, NOW, parked, policy, running, schedule, verdict, view, waiting

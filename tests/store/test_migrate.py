@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.model import Usage
+from sortie.core.policy import Spent
 from sortie.core.records import Claim, ParkedIssue, Pause, Waiting
 from sortie.core.schedule import Schedule
 from sortie.store import Store

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.model import Usage
 from sortie.core.operator import Reply
-from sortie.core.policy import Policy
+from sortie.core.policy import Policy, Spent
 from sortie.core.records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 from sortie.core.schedule import Schedule
 from sortie.errors import StoreError

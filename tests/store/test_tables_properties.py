@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.model import Usage
+from sortie.core.policy import Spent
 from sortie.core.schedule import Schedule
 from sortie.store.connect import migrate
 from sortie.store.load import load

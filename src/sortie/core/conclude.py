@@ -24,9 +24,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
-from .budget import day_of
 from .model import Park, ParkKind, Retry, RetryKind, RunStatus, Usage
-from .policy import Policy
+from .policy import Policy, day_of
 from .records import Claim, Pause
 from .schedule import Schedule
 

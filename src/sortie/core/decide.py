@@ -16,8 +16,8 @@ from math import inf
 from msgspec import Struct
 
 from . import events as ev
-from .budget import Spent, day_of, session_refused
 from .model import like
+from .policy import Spent, day_of, session_refused
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
 from .schedule import Schedule
 
@@ -121,23 +121,22 @@ class _Dispatch:
         for issue_id in sorted(self.queue.fresh & schedule.waiting.keys() - self.passed_over):
             waiting = schedule.waiting[issue_id]
             asked_for = waiting.retry.kind == "started" and issue_id in schedule.issues
-            if not asked_for and not self._is_active(issue_id):
-                why, name = self._where(issue_id), waiting.identifier
+            if not asked_for and (why := self._left(issue_id)):
+                name = waiting.identifier
                 found.append(ev.RetryDropped(at=self.now, issue_id=issue_id, identifier=name, why=why))
         for issue_id in sorted(self.queue.fresh & schedule.parked.keys() - self.passed_over):
             # Missing altogether proves nothing (a half-written file, a search index that lags): it stays parked.
-            if issue_id in schedule.issues and not self._is_active(issue_id):
-                why, name = self._where(issue_id), schedule.parked[issue_id].identifier
+            if issue_id in schedule.issues and (why := self._left(issue_id)):
+                name = schedule.parked[issue_id].identifier
                 found.append(ev.Unparked(at=self.now, issue_id=issue_id, identifier=name, why=why))
         return found
 
-    def _is_active(self, issue_id: str) -> bool:
+    def _left(self, issue_id: str) -> str:
+        """Where an issue is that is not active any more, or an empty string."""
         view = self.schedule.issues.get(issue_id)
-        return view is not None and self.schedule.policy.is_active(view.state)
-
-    def _where(self, issue_id: str) -> str:
-        view = self.schedule.issues.get(issue_id)
-        return f"the issue moved to {view.state}" if view else "the issue is no longer in the tracker"
+        if view is None:
+            return "the issue is no longer in the tracker"
+        return "" if self.schedule.policy.is_active(view.state) else f"the issue moved to {view.state}"
 
     def starts_and_skips(self) -> list[ev.AnyEvent]:
         for _, place in self._candidates():

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .budget import day_of
 from .decide import Tick, decide
 from .events import AnyEvent, Claimed, PolicySet, Skipped, Ticked
 from .model import like
+from .policy import day_of
 from .schedule import Schedule
 
 # What says nothing about a start: its name, and on which day it counts. A stop keeps the name of its run: that is

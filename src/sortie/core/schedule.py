@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from . import events as ev
-from .budget import Spent
 from .model import like
-from .policy import Policy
+from .policy import Policy, Spent
 from .records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
 Part = Literal["issues", "running", "waiting", "parked", "pauses", "effects", "workspaces", "spent", "days"]

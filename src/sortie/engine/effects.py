@@ -12,8 +12,8 @@ import anyio
 from msgspec import Struct
 
 from ..core.events import EffectDone, EffectPlanned
-from ..core.fingerprint import mark, mark_of
 from ..core.model import Issue
+from ..core.observe import mark, mark_of
 from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source, Write

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.conclude import Outcome, conclude, is_not_begun, settle
-from ..core.fingerprint import fingerprint
 from ..core.model import Issue, Usage, like
+from ..core.observe import fingerprint
 from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source

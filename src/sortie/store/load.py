@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core import events as ev
-from ..core.budget import Spent
+from ..core.policy import Spent
 from ..core.records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 from ..core.schedule import Part, Schedule
 from .tables import TABLES

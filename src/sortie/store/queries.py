@@ -100,10 +100,8 @@ def last_session(db: Connection, issue_id: str) -> LastSession | None:
 
 def runs_of(db: Connection, issue_id: str) -> dict[str, float]:
     """When each run of an issue began, the oldest first."""
-    rows = db.execute(
-        "SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq", (issue_id,)
-    )
-    return dict(rows)
+    begun = "SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq"
+    return dict(db.execute(begun, (issue_id,)))
 
 
 def has_ended(db: Connection, run_id: str) -> bool:

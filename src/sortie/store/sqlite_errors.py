@@ -39,11 +39,13 @@ _UNKNOWN = ("{path} failed: {error} ({name}).", "")
 
 
 def explain(error: sqlite3.Error, path: Path) -> StoreError:
-    """The error to raise in place of one of SQLite's."""
+    """The error to raise in place of one of SQLite's, which is its cause."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     message, fix = _MEANINGS.get(code & 0xFF, _UNKNOWN)
-    return StoreError(message.format(path=path, name=name, error=error), fix=fix)
+    explained = StoreError(message.format(path=path, name=name, error=error), fix=fix)
+    explained.__cause__ = error
+    return explained
 
 
 def is_ruined(error: StoreError) -> bool:

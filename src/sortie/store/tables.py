@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from ..core import events as ev
-from ..core.budget import Spent
+from ..core.policy import Spent
 from ..core.records import Claim, Pause, WorkspaceRecord
 from ..core.schedule import Part, Schedule, Touched
 
