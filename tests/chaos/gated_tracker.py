@@ -13,8 +13,8 @@ from pathlib import Path
 
 import anyio
 
-from sortie.core.fingerprint import mark_of
 from sortie.core.model import Issue
+from sortie.core.observe import mark_of
 from sortie.trackers.file import FileTracker
 from sortie.trackers.tracker import TrackerSettings
 

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from sortie.core import events as ev
-from sortie.core.fingerprint import mark_of
+from sortie.core.observe import mark_of
 from sortie.core.replay import replay
 from sortie.core.schedule import Schedule
 from sortie.store.connect import connect_readonly

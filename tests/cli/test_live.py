@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from sortie.cli.live import LiveView
-from sortie.core.budget import Spent
 from sortie.core.events import Noted, Park, Retry
 from sortie.core.model import Usage
+from sortie.core.policy import Spent
 from sortie.core.records import ParkedIssue, Waiting
 from sortie.engine.report import LiveReport, RunReport
 

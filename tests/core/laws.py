@@ -11,12 +11,10 @@ from dataclasses import fields
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.budget import day_of, session_refused
 from sortie.core.decide import Tick, decide
-from sortie.core.fingerprint import fingerprint
 from sortie.core.model import Issue
-from sortie.core.observe import Look, observe
-from sortie.core.policy import Limits
+from sortie.core.observe import Look, fingerprint, observe
+from sortie.core.policy import Limits, day_of, session_refused
 from sortie.core.ready_queue import ReadyQueue
 from sortie.core.schedule import Schedule
 

@@ -13,30 +13,25 @@ from typing import Any
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.budget import day_of, turn_refused
 from sortie.core.conclude import (
     Outcome,
     conclude,
     judge_issue,
-    outcome_of,
-    verdict,
+    settle,
     wants_handoff,
-    will_park,
     with_our_stop,
 )
 from sortie.core.decide import Tick
-from sortie.core.fingerprint import fingerprint
-from sortie.core.liveness import Liveness, overdue
-from sortie.core.model import Issue, Usage
-from sortie.core.observe import Look, held_elsewhere, outdates
+from sortie.core.model import Issue, Usage, like
+from sortie.core.observe import Look, fingerprint, held_elsewhere, outdates
 from sortie.core.operator import obey
-from sortie.core.policy import Policy
+from sortie.core.policy import Liveness, Policy, day_of, overdue, turn_refused
 from sortie.core.ready_queue import ReadyQueue
 from sortie.core.records import Claim
 from sortie.core.recover import outcome_after_crash, recover
 from sortie.core.schedule import Schedule
+from sortie.store.connect import migrate
 from sortie.store.load import load
-from sortie.store.migrate import migrate
 from sortie.store.tables import apply, write
 
 from .laws import check_begin, check_decision, check_event, check_nothing_lost, check_observed, check_same
@@ -226,9 +221,8 @@ class Simulation:
     ) -> None:
         claim = self.schedule.running[issue.id]
         planned = wants_handoff(outcome, policy, issue.state)
-        self.post(
-            verdict(claim, outcome, Usage(), self.now, handoff=planned, fingerprint=fingerprint(issue)),
-        )
+        run: dict[str, Any] = {"at": self.now, "issue_id": claim.issue_id, "run_id": claim.run_id}
+        self.post(like(ev.RunEnded, outcome, **run, handoff_planned=planned, fingerprint=fingerprint(issue)))
         if not crash:
             self._settle(claim, policy, issue, outcome, planned=planned, hands_over=hands_over)
 
@@ -251,7 +245,7 @@ class Simulation:
             issue = replace(issue, state=policy.handoff_state)
         judged = judge_issue(outcome, policy, issue.state, handed if planned else None)
         used = self.schedule.spent_on(claim.issue_id).tokens > 0
-        if not seen and will_park(self.schedule, claim, outcome, judged, used=used, now=self.now):
+        if not seen and settle(self.schedule, claim, outcome, judged, used=used, now=self.now).park:
             issue = self.people.snapshot().get(claim.issue_id, issue)
             seen = fingerprint(issue)
         settled = conclude(
@@ -312,7 +306,7 @@ class Simulation:
         for claim in list(self.schedule.running.values()):
             issue, ended = self._issue(claim), claim.ending
             if ended:
-                outcome, planned, seen = outcome_of(ended), ended.handoff_planned, ended.fingerprint
+                outcome, planned, seen = like(Outcome, ended), ended.handoff_planned, ended.fingerprint
                 self._settle(claim, self.policy, issue, outcome, planned=planned, seen=seen)
             else:
                 outcome = outcome_after_crash(claim, (signals or {}).get(claim.issue_id, ""), "")

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent, day_of, session_refused, turn_refused
 from sortie.core.model import Usage
-from sortie.core.policy import Limits
+from sortie.core.policy import Limits, Spent, day_of, session_refused, turn_refused
 from sortie.core.schedule import Schedule
 
 from .facts import DAY, NOW, POLICY, running, schedule
@@ -47,7 +46,9 @@ def test_a_refusal_reads_the_same_while_spending_goes_on(more):
 
 
 def test_cached_tokens_are_not_counted_twice():
-    assert Spent().plus(usage=Usage(100, 20, cache_read=70, cost_usd=0.5)) == Spent(tokens=120, usd=0.5)
+    made = Schedule()
+    made.apply(ev.Charged(at=NOW, issue_id="1", usage=Usage(100, 20, cache_read=70, cost_usd=0.5), day=DAY))
+    assert made.spent_on("1") == Spent(tokens=120, usd=0.5)
 
 
 def test_the_day_is_that_of_utc():

@@ -25,10 +25,10 @@ from sortie.core.conclude import (
     judge_issue,
     settle,
     wants_handoff,
-    will_park,
 )
 from sortie.core.conclude import stopped as stopped_by
 from sortie.core.policy import Policy
+from sortie.core.records import Pause
 from sortie.core.schedule import Schedule
 from sortie.errors import AgentError
 
@@ -48,8 +48,9 @@ def follows(outcome: Outcome, rules: Policy = POLICY, *, handed: bool = True, **
     """What follows, with the hand-off attempted exactly where one is due."""
     state = more.pop("state", "In Progress")
     handoff = handed if wants_handoff(outcome, rules, state) else None
-    run = more.pop("run", running(attempt=3))
-    return settle(outcome, run, rules, judge_issue(outcome, rules, state, handoff), now=NOW, **more)
+    made = more.pop("made", None) or schedule(more.pop("run", running(attempt=3)), rules=rules)
+    judged = judge_issue(outcome, rules, state, handoff)
+    return settle(made, made.running["1"], outcome, judged, **{"used": False, "now": NOW, **more})
 
 
 RELEASED = Next(then="released", why="done")
@@ -268,7 +269,9 @@ def test_a_fault_after_work_is_paid_for_and_holds_up_the_others(turns, used):
 
 def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
     outcome = ended("failed", error="not found", error_kind="agent_not_found", retryable=False)
-    settlement = follows(outcome, works_for_others=True)
+    made = schedule(running(attempt=3))
+    made.faults["1"], made.proofs[made.running["1"].paid_by] = NOW - 2, NOW - 1
+    settlement = follows(outcome, made=made)
     assert settlement.park is not None
     assert (settlement.park.kind, settlement.pause_until) == ("error", None)
 
@@ -276,7 +279,9 @@ def test_a_fault_that_others_do_not_meet_parks_the_issue_alone():
 @given(faults=st.integers(0, 10_000))
 def test_the_more_runs_meet_a_fault_the_longer_it_takes_until_the_next_one_tries(faults):
     outcome = ended("failed", error="not logged in", error_kind="agent_auth", retryable=False, turns=0)
-    settlement = follows(outcome, faults=faults)
+    made = schedule(running(attempt=3, agent="command"))
+    made.pauses["command"] = Pause(until=NOW, error_kind="agent_auth", detail="not logged in", tries=faults)
+    settlement = follows(outcome, made=made)
     assert settlement.pause_until is not None
     assert settlement.pause_until - NOW == min(FIRST_HOLD * 2 ** min(faults, 20), LONGEST_HOLD)
 
@@ -369,7 +374,8 @@ def test_it_is_known_beforehand_whether_a_conclusion_parks(judged, stop, status)
     outcome = ended(status, stop=stop, retryable=False)
     *_, settled = concluded(made, outcome, judged)
     assert isinstance(settled, ev.Settled)
-    assert will_park(made, made.running["1"], outcome, judged, used=False, now=NOW) == (settled.park is not None)
+    beforehand = settle(made, made.running["1"], outcome, judged, used=False, now=NOW)
+    assert (beforehand.park is not None) == (settled.park is not None)
 
 
 # -- back-off: doubling, capped, jittered only downwards, the same whenever it is asked -------------------------

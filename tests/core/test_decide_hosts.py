@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.decide import Tick
-from sortie.core.policy import Limits
+from sortie.core.policy import Limits, Spent
 from sortie.core.records import Pause
 from sortie.core.schedule import Schedule
 

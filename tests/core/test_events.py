@@ -15,14 +15,14 @@ from sortie.core.narrate import CAUSES, RULES, narrate
 
 from .facts import NOW, policy, view
 
-KINDS = get_args(ev.AnyEvent)
+KINDS = ev.AnyEvent.__subclasses__()
 RETRY = ev.Retry(kind="error", attempt=2, due_at=NOW + 10, failures=1, error="exit 1", session_id="s1")
 PARK = ev.Park(kind="signal", reason="a key is missing", fingerprint="f00d", attempt=2, session_id="s1")
 OVERDUE = ev.Overdue(issue_id="1", run_id="r1", cause="stalled", detail="no sign of life")
 PLACE = ev.Place(host="build-1", free=2)
 
 # One of each kind, with every field filled in.
-SAMPLES: dict[type[ev.Event], dict[str, Any]] = {
+SAMPLES: dict[type[ev.AnyEvent], dict[str, Any]] = {
     ev.Opened: {"pid": 7, "version": "1.0", "workflow": "WORKFLOW.md"},
     ev.PolicySet: {"policy": policy(max_concurrent_by_state={"todo": 1})},
     ev.IssueSeen: {"view": view(priority=1, blocked_by=("D-2",), fingerprint="f00d")},
@@ -71,11 +71,11 @@ SAMPLES: dict[type[ev.Event], dict[str, Any]] = {
 }
 
 
-def sample(kind: type[ev.Event]) -> Any:
+def sample(kind: type[ev.AnyEvent]) -> Any:
     return kind(at=NOW + 0.123456789, issue_id="1", run_id="r1", **SAMPLES[kind])
 
 
-def said(kind: type[ev.Event], **more: Any) -> str:
+def said(kind: type[ev.AnyEvent], **more: Any) -> str:
     made: Any = kind(at=NOW, issue_id="1", run_id="r1", **{**SAMPLES[kind], **more})
     return narrate(made).text
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sortie.core.fingerprint import fingerprint, mark, mark_of
 from sortie.core.model import Blocker, Comment, Issue
+from sortie.core.observe import fingerprint, mark, mark_of
 
 ISSUE = Issue(
     id="1",

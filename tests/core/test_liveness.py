@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.core.liveness import Liveness, next_deadline, overdue
-from sortie.core.policy import Policy
+from sortie.core.policy import Liveness, Policy, next_deadline, overdue
 
 from .facts import NOW, policy
 

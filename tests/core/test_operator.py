@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
-from sortie.core.operator import Answer, obey
-from sortie.core.policy import Limits
+from sortie.core.operator import Reply, obey
+from sortie.core.policy import Limits, Spent
 from sortie.core.schedule import Schedule
 
 from .facts import DAY, NOW, parked, policy, running, schedule, verdict, view, waiting
@@ -74,7 +73,7 @@ def test_a_command_does_what_it_says(verb, where, ok, words, change, name):
 
 def test_an_unknown_issue_is_refused_with_a_hint():
     answer = obey(situation("queued"), "stop", "D-99", NOW)
-    assert answer == Answer(False, "D-99 is not known; `sortie status` lists what is.")
+    assert answer == Reply(False, "D-99 is not known; `sortie status` lists what is.")
 
 
 def test_an_unknown_verb_is_refused_with_those_that_exist():

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.decide import Tick, decide
-from sortie.core.policy import Limits
+from sortie.core.policy import Limits, Spent
 from sortie.core.ready_queue import ReadyQueue
 from sortie.core.schedule import Schedule
 

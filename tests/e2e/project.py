@@ -30,7 +30,7 @@ from .processes import DEADLINE, kill_all, living_in, wait_for
 from .recording_tracker import install
 
 T = TypeVar("T")
-Event = TypeVar("Event", bound=ev.Event)
+Event = TypeVar("Event", bound=ev.AnyEvent)
 
 NOBODY = 65534
 PROMPT = "Work on {{ issue.identifier }}: {{ issue.title }}"

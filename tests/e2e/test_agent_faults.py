@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
+from sortie.core.policy import Spent
 
 from .shell import BLOCKED, FOR_EVER, says
 

@@ -156,4 +156,4 @@ def test_the_log_can_be_replayed_after_all_of_this(project):
     service.kill()
     project.run()
     wait_for(lambda: len(project.parked()) == 4)
-    assert list(replay(project.events(ev.Event))) == []
+    assert list(replay(project.events(ev.AnyEvent))) == []

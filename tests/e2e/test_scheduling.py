@@ -101,7 +101,7 @@ def test_what_waits_for_an_issue_that_failed_does_not_start(project):
 
 def most_at_once(project: Project) -> int:
     running = most = 0
-    for event in project.events(ev.Event):
+    for event in project.events(ev.AnyEvent):
         running += isinstance(event, ev.Claimed) - isinstance(event, ev.Settled)
         most = max(most, running)
     return most

@@ -14,7 +14,7 @@ import anyio
 
 import sortie
 from sortie.core import events as ev
-from sortie.core.budget import day_of
+from sortie.core.policy import day_of
 from sortie.engine.clock import Clock
 
 DAY = 86_400.0

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
+from sortie.core.policy import Spent
 from tests import npm
 from tests.e2e.processes import is_alive, wait_for
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.model import Usage
-from sortie.core.records import Claim, Effect, ParkedIssue, Pause, Waiting
+from sortie.core.policy import Spent
+from sortie.core.records import Claim, ParkedIssue, Pause, Waiting
 from sortie.core.schedule import Schedule
 from sortie.store import Store
 from sortie.store.commands import pending_commands
@@ -118,13 +118,13 @@ async def test_what_waits_is_parked_paused_or_owed_is_there(store):
         "codex": Pause(until=START + 70, error_kind="agent_auth", detail="Log in.", tries=1, issue_id="6"),
     }
     assert schedule.effects == {
-        "r4.handoff": Effect(
+        "r4.handoff": ev.EffectPlanned(
             effect_id="r4.handoff",
             issue_id="4",
             run_id="r4",
             verb="transition",
             argument="review",
-            planned_at=START + 60,
+            at=START + 60,
         )
     }
     assert schedule.issues["8"] == ev.View(

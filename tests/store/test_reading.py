@@ -23,11 +23,9 @@ from sortie.store.queries import (
     LoggedEvent,
     Tokens,
     Totals,
-    acts_on,
     events,
     find_issue,
     history,
-    last_events,
     totals,
 )
 
@@ -87,8 +85,8 @@ async def test_events_are_read_in_order_a_page_at_a_time_and_from_the_end(store)
     assert await said(events, issue_id="a", after_seq=3) == ["4", "6", "8"]
     assert await said(events, run_id="r", after_seq=8) == ["8", "9"]
     assert await said(events, run_id="other") == []
-    assert await said(last_events, limit=3) == ["7", "8", "9"]
-    assert await said(last_events, issue_id="b", limit=2) == ["7", "9"]
+    assert await said(events, limit=3, last=True) == ["7", "8", "9"]
+    assert await said(events, issue_id="b", limit=2, last=True) == ["7", "9"]
 
 
 async def test_an_issue_is_found_by_id_or_identifier_wherever_it_is_known(store):
@@ -140,9 +138,9 @@ async def test_totals_add_up_all_finished_runs(store):
         functools.partial(events, issue_id="7", after_seq=5),
         functools.partial(events, run_id="r7"),
         functools.partial(events, issue_id="7", run_id="r7"),
-        functools.partial(last_events, issue_id="7"),
+        functools.partial(events, issue_id="7", last=True),
         functools.partial(find_issue, text="DEMO-7"),
-        functools.partial(acts_on, issue_id="7", after_seq=5),
+        functools.partial(events, issue_id="7", kind="acted", after_seq=5),
         pending_commands,
     ],
 )

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.model import Usage
-from sortie.core.policy import Policy
-from sortie.core.records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from sortie.core.operator import Reply
+from sortie.core.policy import Policy, Spent
+from sortie.core.records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 from sortie.core.schedule import Schedule
 from sortie.errors import StoreError
 from sortie.store import Store
-from sortie.store.commands import CommandOutcome, add_commands, command_outcome, pending_commands
+from sortie.store.commands import add_commands, pending_commands, reply_to
 from sortie.store.load import load
 from sortie.store.queries import events, history
-from sortie.store.tables import CLAIM_COLUMNS, PARKED_COLUMNS, PAUSE_COLUMNS, RETRY_COLUMNS
+from sortie.store.tables import TABLES
 
 from .sample import DAY, PARK, RETRY, START, charged, claimed, ended, noted, seen, settled, turn, unseen
 
@@ -36,11 +36,11 @@ async def loaded(store: Store) -> Schedule:
 
 def test_rows_leave_out_nothing_of_what_an_event_says():
     issue = {"issue_id", "identifier"}
-    assert set(RETRY_COLUMNS) == issue | set(ev.Retry.__struct_fields__)
-    assert set(PARKED_COLUMNS) == issue | set(ev.Park.__struct_fields__) | {"since"}
-    assert set(CLAIM_COLUMNS) >= set(ev.Claimed.__struct_fields__) - {"at", "day"}
-    assert len(CLAIM_COLUMNS) == len(Claim.__struct_fields__)
-    assert set(PAUSE_COLUMNS) == set(ev.ProviderPaused.__struct_fields__) - {"at", "run_id"}
+    assert set(TABLES["waiting"].columns) == issue | set(ev.Retry.__struct_fields__)
+    assert set(TABLES["parked"].columns) == issue | set(ev.Park.__struct_fields__) | {"since"}
+    assert set(TABLES["running"].columns) >= set(ev.Claimed.__struct_fields__) - {"at", "day"}
+    assert len(TABLES["running"].columns) == len(Claim.__struct_fields__)
+    assert set(TABLES["pauses"].columns) == set(ev.ProviderPaused.__struct_fields__) - {"at", "run_id"}
 
 
 async def test_a_claim_is_an_open_run_and_charges_one_session(store):
@@ -180,10 +180,7 @@ async def test_a_planned_effect_is_pending_until_it_is_done(store):
         at=START, issue_id="1", run_id="r1", effect_id="e1", verb="transition", argument="review"
     )
     await store.append(plan, plan)
-    pending = Effect(
-        effect_id="e1", issue_id="1", run_id="r1", verb="transition", argument="review", planned_at=START
-    )
-    assert (await loaded(store)).effects == {"e1": pending}
+    assert (await loaded(store)).effects == {"e1": plan}
     await store.append(ev.EffectDone(at=START, issue_id="1", effect_id="e1", verb="transition", ok=True))
     assert (await loaded(store)).effects == {}
 
@@ -307,13 +304,13 @@ async def test_a_command_waits_until_it_is_answered(store, path):
     (number,) = add_commands(path, "unpark", ["DEMO-1"])
     [command] = await store.read(pending_commands)
     assert (command.id, command.verb, command.issue) == (number, "unpark", "DEMO-1")
-    outcome = functools.partial(command_outcome, command_id=number)
+    outcome = functools.partial(reply_to, command_id=number)
     assert await store.read(outcome) is None
 
     await store.append(
         ev.Commanded(at=START, command_id=number, verb="unpark", outcome="it is not parked", ok=False)
     )
-    assert await store.read(outcome) == CommandOutcome(ok=False, outcome="it is not parked", done_at=START)
+    assert await store.read(outcome) == Reply(ok=False, outcome="it is not parked")
     assert await store.read(pending_commands) == []
 
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortie.core import events as ev
-from sortie.core.budget import Spent
 from sortie.core.model import Usage
+from sortie.core.policy import Spent
 from sortie.core.schedule import Schedule
+from sortie.store.connect import migrate
 from sortie.store.load import load
-from sortie.store.migrate import migrate
 from sortie.store.queries import events, history, totals
 from sortie.store.tables import apply, write
 
@@ -55,7 +55,7 @@ class Plain:
 
     def charge(self, issue: str, day: str, **amounts: Any) -> None:
         for key in (("issue", issue), ("day", day)):
-            self.spent[key] = self.spent.get(key, Spent()).plus(**amounts)
+            self.spent[key] = self.spent.get(key, Spent()).plus(Spent(**amounts))
 
     def apply(self, event: ev.AnyEvent) -> None:
         issue = event.issue_id
@@ -68,7 +68,7 @@ class Plain:
             case ev.TurnStarted():
                 self.charge(issue, event.day, turns=1)
             case ev.Charged():
-                self.charge(issue, event.day, usage=event.usage)
+                self.charge(issue, event.day, tokens=event.usage.total, usd=event.usage.cost_usd)
             case ev.RunEnded() if event.run_id in self.claims.values():
                 self.finished.setdefault(event.run_id, event.status)
             case ev.Settled():

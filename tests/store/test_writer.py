@@ -16,8 +16,7 @@ import pytest
 
 from sortie.errors import StoreError
 from sortie.store import Store
-from sortie.store.connect import connect_readonly, connect_writer
-from sortie.store.migrate import migrate
+from sortie.store.connect import connect_readonly, connect_writer, migrate
 from sortie.store.queries import events
 from sortie.store.writer import Writer
 

@@ -20,7 +20,7 @@ from ..core.narrate import narrate
 from ..errors import SortieError
 from ..runs.run_log import log_path
 from ..store.lock import holder_of
-from ..store.queries import acts_on, has_ended, runs_of
+from ..store.queries import events, has_ended, runs_of
 from ..workflow.config import Config
 from .format import clean, stamp
 from .main import DONE
@@ -96,7 +96,7 @@ class Acts:
         self._until = begun[number + 1] if number + 1 < len(begun) else float("inf")
 
     def new_lines(self) -> Iterator[str]:
-        for entry in acts_on(self._db, self._issue_id, self._seq):
+        for entry in events(self._db, issue_id=self._issue_id, kind="acted", after_seq=self._seq, limit=-1):
             self._seq = entry.seq
             if self._since <= entry.event.at < self._until:
                 yield f"{stamp(entry.event.at)} tool: {clean(narrate(entry.event).text)}"

@@ -12,9 +12,9 @@ import click
 
 from ..core.events import Commanded
 from ..core.model import ParkKind, RetryKind
-from ..core.operator import matching, obey
+from ..core.operator import Reply, matching, obey
 from ..errors import SortieError, StoreLocked
-from ..store.commands import CommandOutcome, add_commands, command_outcome
+from ..store.commands import add_commands, reply_to
 from ..store.connect import connect_readonly
 from ..store.load import load
 from ..store.lock import holder_of
@@ -101,7 +101,7 @@ def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | N
     return DONE if all(outcome.ok for outcome in outcomes) else FAILED
 
 
-def _refusal(config: Config, issue: str, outcome: CommandOutcome) -> str:
+def _refusal(config: Config, issue: str, outcome: Reply) -> str:
     """An issue that is to be worked on no more, or not yet, is known all the same: the tracker says where it is."""
     from .why import look_up
 
@@ -130,7 +130,7 @@ def _remembered(db: Any, config: Config) -> Schedule:
     return schedule
 
 
-def _carry_out(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+def _carry_out(config: Config, verb: str, issues: list[str]) -> list[Reply]:
     with closing(connect_readonly(config.db_path)):
         pass  # no store, or not one of ours: say so instead of making one
     if holder_of(config.db_path) is not None:
@@ -145,32 +145,29 @@ def _carry_out(config: Config, verb: str, issues: list[str]) -> list[CommandOutc
         return ask_service(config, verb, issues)
 
 
-def _queue(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+def _queue(config: Config, verb: str, issues: list[str]) -> list[Reply]:
     """Leave the commands for the next service: only one that knows the tracker can carry them out."""
     from .why import look_up
 
-    now = time.time()
     situations = {issue: look_up(config, issue)[0] for issue in issues}
     known = [issue for issue in issues if situations[issue].state != "unknown"]
     add_commands(config.db_path, verb, known)
     return [
-        CommandOutcome(True, f"{issue} is queued: it starts with the next `sortie run`.", now)
+        Reply(True, f"{issue} is queued: it starts with the next `sortie run`.")
         if issue in known
-        else CommandOutcome(False, situations[issue].sentence, now)
+        else Reply(False, situations[issue].sentence)
         for issue in issues
     ]
 
 
-def ask_service(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+def ask_service(config: Config, verb: str, issues: list[str]) -> list[Reply]:
     """Leave the commands for the service and wait for its answers."""
     waiting = add_commands(config.db_path, verb, issues)
-    answers: dict[int, CommandOutcome] = {}
+    answers: dict[int, Reply] = {}
     deadline = time.monotonic() + ANSWER_WITHIN
     with looking_at(config) as db:
         while time.monotonic() < deadline:
-            answers |= {
-                one: answer for one in waiting if one not in answers and (answer := command_outcome(db, one))
-            }
+            answers |= {one: answer for one in waiting if one not in answers and (answer := reply_to(db, one))}
             if len(answers) == len(waiting):
                 return [answers[one] for one in waiting]
             time.sleep(ASK_EVERY)
@@ -180,7 +177,7 @@ def ask_service(config: Config, verb: str, issues: list[str]) -> list[CommandOut
     )
 
 
-async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[CommandOutcome]:
+async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Reply]:
     """What the service would do with the commands, done on the store while nobody else owns it."""
     from ..store.open import Store
 
@@ -195,6 +192,6 @@ async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Com
                 at=now, issue_id=answer.issue_id, command_id=0, verb=verb, outcome=answer.outcome, ok=answer.ok
             )
             changes += [store.apply(event) for event in (done, *answer.events)]
-            outcomes.append(CommandOutcome(answer.ok, answer.outcome, now))
+            outcomes.append(answer)
         await store.write(changes)
     return outcomes

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
-from ..core.budget import Spent, day_of
 from ..core.narrate import RULES
-from ..core.policy import Limits
+from ..core.policy import Limits, Spent, day_of
 from ..core.ready_queue import dispatch_order
 from ..core.redact import Redactor
 from ..store.load import Loaded, look

@@ -21,7 +21,7 @@ from ..core.redact import Redactor
 from ..errors import SortieError, TrackerError
 from ..store.load import Loaded, look
 from ..store.lock import holder_of
-from ..store.queries import LoggedEvent, find_issue, last_events
+from ..store.queries import LoggedEvent, events, find_issue
 from ..workflow.config import Config
 from .format import clean, duration, runnable, stamp
 from .main import DONE, FAILED
@@ -85,7 +85,7 @@ def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
                 for sentence in known.unreadable:
                     complain(sentence)
                 situation = situation_of(issue_id, known, now, served=served)
-                return situation, last_events(db, issue_id=issue_id, limit=EVENTS_SHOWN)
+                return situation, events(db, issue_id=issue_id, limit=EVENTS_SHOWN, last=True)
     return _ask_tracker(config, issue), []
 
 

@@ -21,13 +21,12 @@ import hashlib
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from . import events as ev
-from .budget import day_of
 from .model import Park, ParkKind, Retry, RetryKind, RunStatus, Usage
-from .policy import Policy
-from .records import Claim
+from .policy import Policy, day_of
+from .records import Claim, Pause
 from .schedule import Schedule
 
 CONTINUATION_DELAY = 1.0
@@ -45,6 +44,13 @@ AGENT_FAULTS = PROGRAM_FAULTS | {"agent_auth", "agent_config"}
 FIRST_HOLD = 1.0
 LONGEST_HOLD = 3600.0
 LONGEST_HOLD_OF_A_PROGRAM = 30.0
+
+# Nobody's fault: the run goes on as soon as it can, and its session is not charged.
+_CUT_SHORT = {
+    "shutdown": "the orchestrator stopped",
+    "crash": "the orchestrator died",
+    "lost": "its host was lost",
+}
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -147,25 +153,6 @@ def is_not_begun(schedule: Schedule, claim: Claim, outcome: Outcome, usage: Usag
     return is_agent_fault(outcome) and not worked
 
 
-def verdict(
-    claim: Claim, outcome: Outcome, usage: Usage, now: float, *, handoff: bool = False, fingerprint: str = ""
-) -> ev.RunEnded:
-    return ev.RunEnded(
-        at=now,
-        issue_id=claim.issue_id,
-        run_id=claim.run_id,
-        usage=usage,
-        handoff_planned=handoff,
-        fingerprint=fingerprint,
-        **asdict(outcome),
-    )
-
-
-def outcome_of(ended: ev.RunEnded) -> Outcome:
-    """The outcome that a verdict was made from: its fields bear the same names."""
-    return Outcome(**{name: getattr(ended, name) for name in Outcome.__struct_fields__})
-
-
 def conclude(
     schedule: Schedule,
     claim: Claim,
@@ -183,9 +170,7 @@ def conclude(
     the issue's own as we know it now, so that no decision is made on an older look at the source. `fingerprint` is
     that of the issue as it is parked.
     """
-    result = _settlement(schedule, claim, outcome, judged, used=used, now=now)
-    if result.park:
-        result = replace(result, park=replace(result.park, fingerprint=fingerprint))
+    result = settle(schedule, claim, outcome, judged, used=used, now=now)
     turn = schedule.running[claim.issue_id].turn
     settled = ev.Settled(
         at=now,
@@ -194,18 +179,13 @@ def conclude(
         identifier=claim.identifier,
         why=result.why,
         retry=result.retry,
-        park=result.park,
+        park=replace(result.park, fingerprint=fingerprint) if result.park else None,
         refund=day_of(claim.claimed_at) if result.refund else "",
         # the turn that was charged and did not complete; none where the agent did not get that far
         refund_turns=max(turn - outcome.turns, 0) if result.refund_turns else 0,
     )
     known = _new_view(schedule, claim, outcome, state, now)
     return [*known, *_pause(schedule, claim, outcome, result, now), settled]
-
-
-def will_park(schedule: Schedule, claim: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float) -> bool:
-    """Whether `conclude` parks the issue, for which it needs a fingerprint."""
-    return _settlement(schedule, claim, outcome, judged, used=used, now=now).park is not None
 
 
 def _new_view(
@@ -241,42 +221,14 @@ def _pause(
     return [paused]
 
 
-def _settlement(
-    schedule: Schedule, claim: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float
-) -> Settlement:
-    fault = schedule.fault_of(claim.paid_by)
-    return settle(
-        outcome,
-        claim,
-        schedule.policy,
-        judged,
-        now=now,
-        faults=fault.tries if fault else 0,
-        works_for_others=schedule.works_for_others(claim),
-        used=used,
-    )
-
-
-def settle(
-    outcome: Outcome,
-    run: Claim,
-    policy: Policy,
-    judged: Next,
-    *,
-    now: float,
-    faults: int = 0,
-    works_for_others: bool = False,
-    used: bool = False,
-) -> Settlement:
-    """What follows.
-
-    `faults` is how many runs in a row have met a fault of the agent before this one; where it `works_for_others`
-    in spite of that, the fault is this issue's own. `used` says that the run has cost tokens or money.
-    """
+def settle(schedule: Schedule, run: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float) -> Settlement:
+    """What `conclude` is going to say; a parking still lacks its fingerprint."""
+    policy = schedule.policy
     if outcome.stop:
         return _after_stop(outcome, run, policy, now)
-    if is_agent_fault(outcome) and not works_for_others:
-        hold = _after_agent_fault(outcome, run, faults, now)
+    # Where the agent works for others in spite of it, the fault is this issue's own.
+    if is_agent_fault(outcome) and not schedule.works_for_others(run):
+        hold = _after_agent_fault(outcome, run, schedule.fault_of(run.paid_by), now)
         if not (outcome.turns or used):
             return hold
         # It worked before it failed: that is paid for, or it could go on for ever.
@@ -297,18 +249,11 @@ def settle(
 
 def _after_stop(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Settlement:
     match outcome.stop:
-        case "shutdown" | "crash" | "lost":
-            why = {
-                "shutdown": "the orchestrator stopped",
-                "crash": "the orchestrator died",
-                "lost": "its host was lost",
-            }[outcome.stop]
+        case cause if cause in _CUT_SHORT:
             retry = _again(outcome, run, "resume", now, failures=run.failures)
-            return Settlement(why=why, retry=retry, refund=True)
-        case "budget":
-            return _parked(outcome, run, "budget", outcome.error)
-        case "operator":
-            return _parked(outcome, run, "operator", outcome.error)
+            return Settlement(why=_CUT_SHORT[cause], retry=retry, refund=True)
+        case "budget" | "operator" as kind:
+            return _parked(outcome, run, kind, outcome.error)
         case "stalled" | "timed_out":
             return _after_failure(outcome, run, policy, now)
         case _:
@@ -324,8 +269,9 @@ def _after_limit(outcome: Outcome, run: Claim, now: float) -> Settlement:
     return Settlement(why="the provider's limit is reached", retry=retry, refund=True, pause_until=due)
 
 
-def _after_agent_fault(outcome: Outcome, run: Claim, faults: int, now: float) -> Settlement:
+def _after_agent_fault(outcome: Outcome, run: Claim, known: Pause | None, now: float) -> Settlement:
     """The run counts as not begun; the next one tries whether the fault is gone, later after each failure."""
+    faults = known.tries if known else 0
     again = replace(_again(outcome, run, "held", now, failures=run.failures), attempt=run.attempt)
     longest = LONGEST_HOLD_OF_A_PROGRAM if outcome.error_kind in PROGRAM_FAULTS else LONGEST_HOLD
     until = now + min(FIRST_HOLD * 2.0 ** min(faults, 30), longest)
@@ -365,8 +311,6 @@ def backoff(failures: int, cap: float, key: str) -> float:
     """
     doublings = min(max(failures, 1) - 1, 30)
     nominal = min(FIRST_DELAY * 2.0**doublings, cap)
-    return nominal * (1.0 - JITTER * _fraction(f"{key}:{failures}"))
-
-
-def _fraction(seed: str) -> float:
-    return int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big") / 2.0**64
+    digest = hashlib.sha256(f"{key}:{failures}".encode("utf-8", "surrogatepass")).digest()
+    fraction = int.from_bytes(digest[:8], "big") / 2.0**64
+    return nominal * (1.0 - JITTER * fraction)

@@ -11,13 +11,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
+from math import inf
 
 from msgspec import Struct
 
 from . import events as ev
-from .budget import day_of, session_refused
+from .model import like
+from .policy import Spent, day_of, session_refused
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
-from .records import Claim
 from .schedule import Schedule
 
 
@@ -37,15 +38,7 @@ class Tick(Struct, frozen=True, kw_only=True):
 
     def recorded(self, decided: int) -> ev.Ticked:
         """The tick as it is remembered, before the `decided` events that were the answer."""
-        return ev.Ticked(
-            at=self.now,
-            now=self.now,
-            candidates_known=self.candidates_known,
-            overdue=self.overdue,
-            unsure=self.unsure,
-            places=self.places,
-            decided=decided,
-        )
+        return like(ev.Ticked, self, at=self.now, decided=decided)
 
 
 def decide(schedule: Schedule, tick: Tick, queue: ReadyQueue | None = None) -> list[ev.AnyEvent]:
@@ -69,20 +62,20 @@ def run_id_of(schedule: Schedule, issue_id: str, now: float) -> str:
 
 def _stops(schedule: Schedule, tick: Tick) -> list[ev.AnyEvent]:
     """Runs that must end: overdue, or their issue is done, gone, or taken out of the active states."""
-    late = {item.run_id: item for item in tick.overdue}
+    late: dict[str, tuple[str, str]] = {item.run_id: (item.cause, item.detail) for item in tick.overdue}
     found: list[ev.AnyEvent] = []
     for _, run in sorted(schedule.running.items()):
         if run.stop or run.ended:
             continue
-        if item := late.get(run.run_id):
-            found.append(_stop(run, tick.now, item.cause, item.detail))
-        elif tick.candidates_known and not run.by_hand and (reason := _lost_its_issue(schedule, run.issue_id)):
-            found.append(_stop(run, tick.now, *reason))
+        reason = late.get(run.run_id)
+        if reason is None and tick.candidates_known and not run.by_hand:
+            reason = _lost_its_issue(schedule, run.issue_id)
+        if reason:
+            cause, detail = reason
+            found.append(
+                ev.Stopping(at=tick.now, issue_id=run.issue_id, run_id=run.run_id, cause=cause, detail=detail)
+            )
     return found
-
-
-def _stop(run: Claim, now: float, cause: str, detail: str) -> ev.Stopping:
-    return ev.Stopping(at=now, issue_id=run.issue_id, run_id=run.run_id, cause=cause, detail=detail)
 
 
 def _lost_its_issue(schedule: Schedule, issue_id: str) -> tuple[str, str] | None:
@@ -108,7 +101,8 @@ class _Dispatch:
         self.day = tick.day or day_of(tick.now)
         self.queue = queue
         self.free = schedule.policy.max_concurrent - len(schedule.running)
-        self.places = None if tick.places is None else {place.host: place.free for place in tick.places}
+        places = (ev.Place(host=""),) if tick.places is None else tick.places
+        self.room = {place.host: inf if place.free is None else place.free for place in places}
         self.by_state = Counter(
             schedule.issues[key].state.lower() for key in schedule.running if key in schedule.issues
         )
@@ -127,27 +121,26 @@ class _Dispatch:
         for issue_id in sorted(self.queue.fresh & schedule.waiting.keys() - self.passed_over):
             waiting = schedule.waiting[issue_id]
             asked_for = waiting.retry.kind == "started" and issue_id in schedule.issues
-            if not asked_for and not self._is_active(issue_id):
-                why, name = self._where(issue_id), waiting.identifier
+            if not asked_for and (why := self._left(issue_id)):
+                name = waiting.identifier
                 found.append(ev.RetryDropped(at=self.now, issue_id=issue_id, identifier=name, why=why))
         for issue_id in sorted(self.queue.fresh & schedule.parked.keys() - self.passed_over):
             # Missing altogether proves nothing (a half-written file, a search index that lags): it stays parked.
-            if issue_id in schedule.issues and not self._is_active(issue_id):
-                why, name = self._where(issue_id), schedule.parked[issue_id].identifier
+            if issue_id in schedule.issues and (why := self._left(issue_id)):
+                name = schedule.parked[issue_id].identifier
                 found.append(ev.Unparked(at=self.now, issue_id=issue_id, identifier=name, why=why))
         return found
 
-    def _is_active(self, issue_id: str) -> bool:
+    def _left(self, issue_id: str) -> str:
+        """Where an issue is that is not active any more, or an empty string."""
         view = self.schedule.issues.get(issue_id)
-        return view is not None and self.schedule.policy.is_active(view.state)
-
-    def _where(self, issue_id: str) -> str:
-        view = self.schedule.issues.get(issue_id)
-        return f"the issue moved to {view.state}" if view else "the issue is no longer in the tracker"
+        if view is None:
+            return "the issue is no longer in the tracker"
+        return "" if self.schedule.policy.is_active(view.state) else f"the issue moved to {view.state}"
 
     def starts_and_skips(self) -> list[ev.AnyEvent]:
-        for rank, place in self._candidates():
-            self._consider(rank, self.schedule.issues[place[-1]])
+        for _, place in self._candidates():
+            self._consider(self.schedule.issues[place[-1]])
         self._explain_the_rest()
         self.queue.decided(self.held)
         self.found.sort(key=lambda item: item[:2])
@@ -195,20 +188,17 @@ class _Dispatch:
 
     # -- one candidate ----------------------------------------------------------------------------------------
 
-    def _consider(self, rank: int, view: ev.View) -> None:
-        waiting = self.schedule.waiting.get(view.id)
-        order = dispatch_order(view, waiting)
-        if spent := session_refused(self.schedule.spent_on(view.id), self.schedule.limits_of(view)):
-            self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
+    def _consider(self, view: ev.View) -> None:
+        if self._is_over_budget(view):
             return
         group = group_of(self.schedule, view)
         refused = self.held.get(group) or self._no_room(group, view)
-        if refused:
-            self.held[group] = refused
-            if waiting:
-                self._skip(rank, order, view, refused)
+        if not refused:
+            self._start(view)
             return
-        self._start(rank, order, view)
+        self.held[group] = refused
+        if view.id in self.schedule.waiting:
+            self._skip(view, refused)
 
     def _no_room(self, group: Group, view: ev.View) -> tuple[str, str] | None:
         policy, fault = self.schedule.policy, self.schedule.fault_of(group.provider)
@@ -224,35 +214,32 @@ class _Dispatch:
         cap = policy.max_concurrent_by_state.get(group.state)
         if cap is not None and self.by_state[group.state] >= cap:
             return "no-state-slot", f"{cap} agents run in state {view.state} already"
-        if self.places is not None and self._host() is None:
+        if self._host() is None:
             return "no-host", "no host takes another run"
         return None
 
     def _host(self) -> str | None:
         """The one with the most room, by name where several have it; one that takes any number comes first."""
-        if not self.places:
-            return "" if self.places is None else None
-        room = {host: float("inf") if free is None else free for host, free in self.places.items()}
-        best = min(room, key=lambda host: (-room[host], host))
-        return best if room[best] > 0 else None
+        best = min(self.room, key=lambda host: (-self.room[host], host), default=None)
+        return best if best is not None and self.room[best] > 0 else None
 
-    def _start(self, rank: int, order: Order, view: ev.View) -> None:
+    def _start(self, view: ev.View) -> None:
         provider, host = self.schedule.provider_of(view), self._host() or ""
         self.free -= 1
-        self.today = self.today.plus(sessions=1)
+        self.today = self.today.plus(Spent(sessions=1))
         self.by_state[view.state.lower()] += 1
         if self.schedule.fault_of(provider):
             self.tried.add(provider)
-        if self.places and (free := self.places[host]) is not None:
-            self.places[host] = free - 1
-        attempt, cause, session_id, failures = self._how(view)
+        self.room[host] -= 1
+        cause, failures = self._cause(view)
+        attempt, session_id = self.schedule.reached(view.id)
         agent = self.schedule.agent_of(view)
         claimed = ev.Claimed(
             at=self.now,
             issue_id=view.id,
             run_id=run_id_of(self.schedule, view.id, self.now),
             identifier=view.identifier,
-            attempt=attempt,
+            attempt=attempt + 1,
             failures=failures,
             cause=cause,
             agent=agent,
@@ -261,31 +248,30 @@ class _Dispatch:
             provider="" if provider == agent else provider,
             host=host,
         )
-        self.found.append((rank, order, claimed))
+        self._tell(view, claimed)
 
-    def _how(self, view: ev.View) -> tuple[int, str, str, int]:
-        """Attempt, cause, conversation and failures in a row of the run that starts."""
+    def _cause(self, view: ev.View) -> tuple[str, int]:
+        """Why it starts, and after how many failures in a row."""
         if waiting := self.schedule.waiting.get(view.id):
-            retry = waiting.retry
-            return retry.attempt, retry.kind, retry.session_id, retry.failures
+            return waiting.retry.kind, waiting.retry.failures
         if parked := self.schedule.parked.get(view.id):
-            cause = "budget" if parked.park.kind == "budget" else "changed"
-            return parked.park.attempt + 1, cause, parked.park.session_id, 0
-        return 1, "new", "", 0
+            return "budget" if parked.park.kind == "budget" else "changed", 0
+        return "new", 0
 
-    def _over_budget(self, rank: int, order: Order, view: ev.View, reason: str) -> None:
-        waiting, parked = self.schedule.waiting.get(view.id), self.schedule.parked.get(view.id)
+    def _is_over_budget(self, view: ev.View) -> bool:
+        """Whether the budget of the issue is used up, for which it is parked."""
+        spent = session_refused(self.schedule.spent_on(view.id), self.schedule.limits_of(view))
+        if not spent:
+            return False
+        parked = self.schedule.parked.get(view.id)
         if parked and parked.park.kind == "budget":
-            self._skip(rank, order, view, ("parked", parked.park.reason))
-            return
-        attempt, session_id = 0, ""
-        if waiting:
-            attempt, session_id = waiting.retry.attempt - 1, waiting.retry.session_id
-        elif parked:
-            attempt, session_id = parked.park.attempt, parked.park.session_id
+            self._skip(view, ("parked", parked.park.reason))
+            return True
+        attempt, session_id = self.schedule.reached(view.id)
+        reason = f"the budget of this issue is used up: {spent}"
         park = ev.Park(kind="budget", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
-        event = ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park)
-        self.found.append((rank, order, event))
+        self._tell(view, ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park))
+        return True
 
     # -- why the others do not --------------------------------------------------------------------------------
 
@@ -304,22 +290,24 @@ class _Dispatch:
 
     def _explain(self, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
-        order, rank = dispatch_order(view, waiting), self._rank(view.id)
         asked_for = waiting is not None and waiting.retry.kind == "started"
         reason = None if asked_for else reason_against(self.schedule, view)
         if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
             reason = ("waiting", waiting.retry.kind)
-        if reason is None:
-            if spent := session_refused(self.schedule.spent_on(view.id), self.schedule.limits_of(view)):
-                self._over_budget(rank, order, view, f"the budget of this issue is used up: {spent}")
-                return
+        if reason is None and not self._is_over_budget(view):
             reason = self.held.get(group_of(self.schedule, view))
         if reason:
-            self._skip(rank, order, view, reason)
+            self._skip(view, reason)
 
-    def _skip(self, rank: int, order: Order, view: ev.View, reason: tuple[str, str]) -> None:
+    def _skip(self, view: ev.View, reason: tuple[str, str]) -> None:
         if self.schedule.skips.get(view.id) == reason:
             return
         rule, detail = reason
-        event = ev.Skipped(at=self.now, issue_id=view.id, identifier=view.identifier, rule=rule, detail=detail)
-        self.found.append((rank, order, event))
+        self._tell(
+            view,
+            ev.Skipped(at=self.now, issue_id=view.id, identifier=view.identifier, rule=rule, detail=detail),
+        )
+
+    def _tell(self, view: ev.View, event: ev.AnyEvent) -> None:
+        order = dispatch_order(view, self.schedule.waiting.get(view.id))
+        self.found.append((self._rank(view.id), order, event))

@@ -6,7 +6,7 @@ scheduling state, `sortie why` reads them back. An event says what is already tr
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Union
 
 import msgspec
 from msgspec import Struct
@@ -24,15 +24,15 @@ EffectVerb = Literal["transition", "comment"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
-class Event(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
-    """`number`, where an event has one, is that of the message in which its run told it."""
+class AnyEvent(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """What all events have. `number`, where one has it, is that of the message in which its run told it."""
 
     at: float
     issue_id: str = ""
     run_id: str = ""
 
 
-class Opened(Event, frozen=True, kw_only=True, tag="opened"):
+class Opened(AnyEvent, frozen=True, kw_only=True, tag="opened"):
     """An orchestrator took the store."""
 
     pid: int
@@ -40,23 +40,23 @@ class Opened(Event, frozen=True, kw_only=True, tag="opened"):
     workflow: str
 
 
-class PolicySet(Event, frozen=True, kw_only=True, tag="policy"):
+class PolicySet(AnyEvent, frozen=True, kw_only=True, tag="policy"):
     policy: Policy
 
 
-class IssueSeen(Event, frozen=True, kw_only=True, tag="seen"):
+class IssueSeen(AnyEvent, frozen=True, kw_only=True, tag="seen"):
     """The tracker shows this issue, new or changed."""
 
     view: View
 
 
-class IssueLeft(Event, frozen=True, kw_only=True, tag="left"):
+class IssueLeft(AnyEvent, frozen=True, kw_only=True, tag="left"):
     """The tracker shows this issue no longer among the active ones."""
 
     identifier: str
 
 
-class Ticked(Event, frozen=True, kw_only=True, tag="tick"):
+class Ticked(AnyEvent, frozen=True, kw_only=True, tag="tick"):
     """What `decide` was given beyond the schedule. Its answer are the events that follow, as many as `decided`.
 
     `now` is the time it was given; `at`, here as everywhere, is what the calendar said. A tick without an answer is
@@ -76,7 +76,7 @@ class Ticked(Event, frozen=True, kw_only=True, tag="tick"):
         return self.decided or len(self.actions)
 
 
-class Skipped(Event, frozen=True, kw_only=True, tag="skip"):
+class Skipped(AnyEvent, frozen=True, kw_only=True, tag="skip"):
     """Why this issue did not start; recorded when the rule changes, not on every tick."""
 
     identifier: str
@@ -84,7 +84,7 @@ class Skipped(Event, frozen=True, kw_only=True, tag="skip"):
     detail: str = ""
 
 
-class Claimed(Event, frozen=True, kw_only=True, tag="claim"):
+class Claimed(AnyEvent, frozen=True, kw_only=True, tag="claim"):
     """A run owns the issue from here to its `Settled`. One session is charged.
 
     `provider` is who limits the agent, where that is not its kind alone; `host` is where the run executes.
@@ -101,7 +101,7 @@ class Claimed(Event, frozen=True, kw_only=True, tag="claim"):
     host: str = ""
 
 
-class WorkspaceMade(Event, frozen=True, kw_only=True, tag="workspace"):
+class WorkspaceMade(AnyEvent, frozen=True, kw_only=True, tag="workspace"):
     """The run works in this directory; `inode` tells it from another one at the same path (0: not recorded)."""
 
     identifier: str
@@ -111,12 +111,12 @@ class WorkspaceMade(Event, frozen=True, kw_only=True, tag="workspace"):
     number: int = 0
 
 
-class WorkspaceGone(Event, frozen=True, kw_only=True, tag="workspace_gone"):
+class WorkspaceGone(AnyEvent, frozen=True, kw_only=True, tag="workspace_gone"):
     key: str
     archive: str = ""
 
 
-class ProcessStarted(Event, frozen=True, kw_only=True, tag="process"):
+class ProcessStarted(AnyEvent, frozen=True, kw_only=True, tag="process"):
     """Committed before the first byte goes to or comes from the process."""
 
     pid: int
@@ -125,12 +125,12 @@ class ProcessStarted(Event, frozen=True, kw_only=True, tag="process"):
     number: int = 0
 
 
-class SessionStarted(Event, frozen=True, kw_only=True, tag="session"):
+class SessionStarted(AnyEvent, frozen=True, kw_only=True, tag="session"):
     session_id: str
     number: int = 0
 
 
-class TurnStarted(Event, frozen=True, kw_only=True, tag="turn"):
+class TurnStarted(AnyEvent, frozen=True, kw_only=True, tag="turn"):
     """One turn is charged."""
 
     turn: int
@@ -138,26 +138,26 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn"):
     number: int = 0
 
 
-class TurnEnded(Event, frozen=True, kw_only=True, tag="turn_end"):
+class TurnEnded(AnyEvent, frozen=True, kw_only=True, tag="turn_end"):
     """The turn completed; from here on the status file speaks for the agent, also after a crash."""
 
     turn: int
     number: int = 0
 
 
-class Charged(Event, frozen=True, kw_only=True, tag="charge"):
+class Charged(AnyEvent, frozen=True, kw_only=True, tag="charge"):
     usage: Usage
     day: str
 
 
-class Stopping(Event, frozen=True, kw_only=True, tag="stop"):
+class Stopping(AnyEvent, frozen=True, kw_only=True, tag="stop"):
     """We decided to end this run; our own signal is the truth about how it ends."""
 
     cause: str
     detail: str = ""
 
 
-class EffectPlanned(Event, frozen=True, kw_only=True, tag="effect"):
+class EffectPlanned(AnyEvent, frozen=True, kw_only=True, tag="effect"):
     """A change to the tracker that must happen once."""
 
     effect_id: str
@@ -165,14 +165,14 @@ class EffectPlanned(Event, frozen=True, kw_only=True, tag="effect"):
     argument: str
 
 
-class EffectDone(Event, frozen=True, kw_only=True, tag="effect_done"):
+class EffectDone(AnyEvent, frozen=True, kw_only=True, tag="effect_done"):
     effect_id: str
     verb: EffectVerb
     ok: bool
     detail: str = ""
 
 
-class RunEnded(Event, frozen=True, kw_only=True, tag="end"):
+class RunEnded(AnyEvent, frozen=True, kw_only=True, tag="end"):
     """The verdict on a run. The claim stays until `Settled`.
 
     `fingerprint` is that of the issue as last seen before the verdict, so that what people change after it is not
@@ -194,7 +194,7 @@ class RunEnded(Event, frozen=True, kw_only=True, tag="end"):
     fingerprint: str = ""
 
 
-class Settled(Event, frozen=True, kw_only=True, tag="settle"):
+class Settled(AnyEvent, frozen=True, kw_only=True, tag="settle"):
     """The claim is given up; at most one of `retry` and `park` says what follows.
 
     `refund` returns the session to the day it was charged to, and `refund_turns` of its turns.
@@ -208,26 +208,26 @@ class Settled(Event, frozen=True, kw_only=True, tag="settle"):
     refund_turns: int = 0
 
 
-class RetryDropped(Event, frozen=True, kw_only=True, tag="drop"):
+class RetryDropped(AnyEvent, frozen=True, kw_only=True, tag="drop"):
     identifier: str
     why: str
 
 
-class RetryDue(Event, frozen=True, kw_only=True, tag="due"):
+class RetryDue(AnyEvent, frozen=True, kw_only=True, tag="due"):
     """A person, or a clock that was set back, moved the time of a retry."""
 
     due_at: float
     why: str
 
 
-class Parked(Event, frozen=True, kw_only=True, tag="park"):
+class Parked(AnyEvent, frozen=True, kw_only=True, tag="park"):
     """An issue that was not running is parked (the budget ran out before a start)."""
 
     identifier: str
     park: Park
 
 
-class Unparked(Event, frozen=True, kw_only=True, tag="unpark"):
+class Unparked(AnyEvent, frozen=True, kw_only=True, tag="unpark"):
     """No longer put aside. By hand, `retry` says how it goes on: with its next attempt, in its session."""
 
     identifier: str
@@ -236,14 +236,14 @@ class Unparked(Event, frozen=True, kw_only=True, tag="unpark"):
     retry: Retry | None = None
 
 
-class Requested(Event, frozen=True, kw_only=True, tag="request"):
+class Requested(AnyEvent, frozen=True, kw_only=True, tag="request"):
     """A person wants a run of this issue, whatever the source shows of it."""
 
     identifier: str
     retry: Retry
 
 
-class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):
+class ProviderPaused(AnyEvent, frozen=True, kw_only=True, tag="pause"):
     """No run of this agent starts before `until`.
 
     `error_kind` is `rate_limited` for a limit of the provider, which time alone ends. Any other kind is a fault of
@@ -258,14 +258,14 @@ class ProviderPaused(Event, frozen=True, kw_only=True, tag="pause"):
     tries: int = 0
 
 
-class ProviderResumed(Event, frozen=True, kw_only=True, tag="unpause"):
+class ProviderResumed(AnyEvent, frozen=True, kw_only=True, tag="unpause"):
     """The fault of this agent is gone."""
 
     provider: str
     why: str
 
 
-class ToolCalled(Event, frozen=True, kw_only=True, tag="tool"):
+class ToolCalled(AnyEvent, frozen=True, kw_only=True, tag="tool"):
     """The agent called a tool. Of what it asked, only what it acted on: `operation`, `target` and `state`.
 
     `error` is the kind of a failure that has one. `witnessed` calls were carried out by the orchestrator itself; of
@@ -282,7 +282,7 @@ class ToolCalled(Event, frozen=True, kw_only=True, tag="tool"):
     witnessed: bool = False
 
 
-class ActedOn(Event, frozen=True, kw_only=True, tag="acted"):
+class ActedOn(AnyEvent, frozen=True, kw_only=True, tag="acted"):
     """The agent of another issue moved this one; with an `error` it tried to, and nobody knows whether it did."""
 
     identifier: str
@@ -293,7 +293,7 @@ class ActedOn(Event, frozen=True, kw_only=True, tag="acted"):
     error: str = ""
 
 
-class Commanded(Event, frozen=True, kw_only=True, tag="command"):
+class Commanded(AnyEvent, frozen=True, kw_only=True, tag="command"):
     """A person's command was carried out, or refused."""
 
     command_id: int
@@ -302,7 +302,7 @@ class Commanded(Event, frozen=True, kw_only=True, tag="command"):
     ok: bool
 
 
-class Noted(Event, frozen=True, kw_only=True, tag="note"):
+class Noted(AnyEvent, frozen=True, kw_only=True, tag="note"):
     """Something a person will want to know later; changes nothing."""
 
     level: Level
@@ -310,41 +310,9 @@ class Noted(Event, frozen=True, kw_only=True, tag="note"):
     detail: str = ""
 
 
-AnyEvent = (
-    Opened
-    | PolicySet
-    | IssueSeen
-    | IssueLeft
-    | Ticked
-    | Skipped
-    | Claimed
-    | WorkspaceMade
-    | WorkspaceGone
-    | ProcessStarted
-    | SessionStarted
-    | TurnStarted
-    | TurnEnded
-    | Charged
-    | Stopping
-    | EffectPlanned
-    | EffectDone
-    | RunEnded
-    | Settled
-    | RetryDropped
-    | RetryDue
-    | Parked
-    | Unparked
-    | Requested
-    | ProviderPaused
-    | ProviderResumed
-    | ToolCalled
-    | ActedOn
-    | Commanded
-    | Noted
-)
-
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+_every_kind: Any = Union[tuple(AnyEvent.__subclasses__())]  # noqa: UP007 - made while the program runs
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(_every_kind)
 
 
 def encodable(event: AnyEvent) -> tuple[AnyEvent, str]:
@@ -353,18 +321,19 @@ def encodable(event: AnyEvent) -> tuple[AnyEvent, str]:
     try:
         return event, _encoder.encode(event).decode()
     except UnicodeEncodeError:
-        event = msgspec.convert(_without_surrogates(msgspec.to_builtins(event)), type=type(event))
+        event = msgspec.convert(without_surrogates(msgspec.to_builtins(event)), type=type(event))
         return event, _encoder.encode(event).decode()
 
 
-def _without_surrogates(value: Any) -> Any:
+def without_surrogates(value: Any) -> Any:
+    """Any value that JSON can hold, with a question mark for each half of a character in its texts."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode("utf-8")
         case dict():
-            return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+            return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
         case list() | tuple():
-            return [_without_surrogates(item) for item in value]
+            return [without_surrogates(item) for item in value]
         case _:
             return value
 

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from functools import cache
+from operator import add, sub
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, astuple
+
+S = TypeVar("S", bound=Struct)
 
 RunStatus = Literal["succeeded", "failed", "timed_out", "stalled", "cancelled"]
 RetryKind = Literal["error", "continuation", "resume", "limit", "held", "unparked", "started"]
+Late = Literal["stalled", "timed_out"]
 ParkKind = Literal["signal", "error", "budget", "operator"]
+
+
+def like(kind: type[S], source: Struct, **more: Any) -> S:
+    """A `kind` that says the same as `source` in all fields that both have, but for `more`."""
+    return kind(**{name: getattr(source, name) for name in _shared(kind, type(source))} | more)
+
+
+@cache
+def _shared(one: type[Struct], other: type[Struct]) -> frozenset[str]:
+    return frozenset(one.__struct_fields__) & frozenset(other.__struct_fields__)
 
 
 class IssueRef(Struct, frozen=True):
@@ -94,20 +109,10 @@ class Usage(Struct, frozen=True):
         return self.input + self.output
 
     def plus(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cost_usd + other.cost_usd,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
     def minus(self, other: Usage) -> Usage:
-        return Usage(
-            self.input - other.input,
-            self.output - other.output,
-            self.cache_read - other.cache_read,
-            self.cost_usd - other.cost_usd,
-        )
+        return Usage(*map(sub, astuple(self), astuple(other)))
 
 
 class TokenRates(Struct, frozen=True, kw_only=True):
@@ -172,7 +177,7 @@ class Overdue(Struct, frozen=True, kw_only=True):
 
     issue_id: str
     run_id: str
-    cause: Literal["stalled", "timed_out"]
+    cause: Late
     detail: str
 
 

@@ -35,6 +35,30 @@ CAUSES = {
 }
 
 
+# Events that are told in the same words each time: how loud, the words, and the field that adds to them, if any.
+_PLAIN: dict[type[ev.AnyEvent], tuple[ev.Level, str, str]] = {
+    ev.Parked: ("warning", "parked ({event.park.kind}): {event.park.reason}", ""),
+    ev.Stopping: ("info", "stopping the agent ({event.cause})", "detail"),
+    ev.Requested: ("info", "a person asked for a run", ""),
+    ev.RetryDropped: ("info", "will not be tried again", "why"),
+    ev.ProviderResumed: ("info", "the {event.provider} agent can run again", "why"),
+    ev.Commanded: ("info", "command {event.verb}: {event.outcome}", ""),
+    ev.Opened: ("info", "sortie {event.version} started, pid {event.pid}, {event.workflow}", ""),
+    ev.TurnStarted: ("info", "turn {event.turn} started", ""),
+    # What only somebody who looks closely wants to see.
+    ev.IssueSeen: ("debug", "the tracker shows it in {event.view.state}", ""),
+    ev.IssueLeft: ("debug", "the tracker no longer shows it among the active issues", ""),
+    ev.WorkspaceMade: ("debug", "workspace {event.path}", ""),
+    ev.ProcessStarted: ("debug", "process {event.pid}", ""),
+    ev.SessionStarted: ("debug", "session {event.session_id}", ""),
+    ev.TurnEnded: ("debug", "turn {event.turn} completed", ""),
+    ev.Charged: ("debug", "used {event.usage.total:,} tokens, ${event.usage.cost_usd:.2f}", ""),
+    ev.EffectPlanned: ("debug", "{event.verb} planned", ""),
+    ev.Ticked: ("debug", "{event.answers} decisions", ""),
+    ev.PolicySet: ("debug", "the rules of the workflow are in force", ""),
+}
+
+
 class Sentence(Struct, frozen=True):
     level: ev.Level
     text: str
@@ -42,85 +66,38 @@ class Sentence(Struct, frozen=True):
 
 def narrate(event: ev.AnyEvent) -> Sentence:
     """What the event means. Texts from agents and trackers are quoted as they are: the reader escapes them."""
+    if plain := _PLAIN.get(type(event)):
+        level, words, field = plain
+        return Sentence(level, _with(words.format(event=event), getattr(event, field) if field else ""))
     match event:
         case ev.Noted():
             return Sentence(event.level, _with(event.message, event.detail))
         case ev.Skipped():
             detail = "" if event.rule == "parked" else event.detail  # why it is parked was said when it was
             return Sentence("info", _with(f"not started: {RULES.get(event.rule, event.rule)}", detail))
+        case ev.Claimed():
+            why = CAUSES.get(event.cause, event.cause)
+            return Sentence("info", f"started run {event.run_id}, attempt {event.attempt}, because {why}")
         case ev.RunEnded():
             return _run_ended(event)
         case ev.Settled():
             return _settled(event)
         case ev.EffectDone():
-            done = "done" if event.ok else "failed"
-            level: ev.Level = "info" if event.ok else "warning"
+            level, done = ("info", "done") if event.ok else ("warning", "failed")
             return Sentence(level, _with(f"{event.verb} in the tracker {done}", event.detail))
-        case ev.Stopping():
-            return Sentence("info", _with(f"stopping the agent ({event.cause})", event.detail))
-        case ev.Parked():
-            return Sentence("warning", f"parked ({event.park.kind}): {event.park.reason}")
         case ev.ProviderPaused():
             return _paused(event)
-        case _:
-            return _quiet(event)
-
-
-def _quiet(event: ev.AnyEvent) -> Sentence:
-    match event:
-        case ev.Claimed():
-            why = CAUSES.get(event.cause, event.cause)
-            return Sentence("info", f"started run {event.run_id}, attempt {event.attempt}, because {why}")
         case ev.Unparked():
             reset = "; its budget starts anew" if event.reset_budget else ""
             return Sentence("info", f"no longer parked: {event.why}{reset}")
-        case ev.Requested():
-            return Sentence("info", "a person asked for a run")
-        case ev.RetryDropped():
-            return Sentence("info", f"will not be tried again: {event.why}")
         case ev.RetryDue():
             return Sentence("info", f"its next try moved to {clock(event.due_at)}: {event.why}")
-        case ev.ProviderResumed():
-            return Sentence("info", _with(f"the {event.provider} agent can run again", event.why))
         case ev.ToolCalled():
             return Sentence("info", f"tool {event.tool}: {event.result} after {event.ms:.0f} ms{_asked(event)}")
         case ev.ActedOn():
             return _acted_on(event)
-        case ev.Commanded():
-            return Sentence("info", f"command {event.verb}: {event.outcome}")
         case ev.WorkspaceGone():
             return Sentence("info", _with("workspace removed", f"archive {event.archive}" if event.archive else ""))
-        case ev.Opened():
-            return Sentence("info", f"sortie {event.version} started, pid {event.pid}, {event.workflow}")
-        case _:
-            return _detail(event)
-
-
-def _detail(event: ev.AnyEvent) -> Sentence:
-    """What only somebody who looks closely wants to see."""
-    match event:
-        case ev.IssueSeen(view=view):
-            return Sentence("debug", f"the tracker shows it in {view.state}")
-        case ev.IssueLeft():
-            return Sentence("debug", "the tracker no longer shows it among the active issues")
-        case ev.WorkspaceMade():
-            return Sentence("debug", f"workspace {event.path}")
-        case ev.ProcessStarted():
-            return Sentence("debug", f"process {event.pid}")
-        case ev.SessionStarted():
-            return Sentence("debug", f"session {event.session_id}")
-        case ev.TurnStarted():
-            return Sentence("info", f"turn {event.turn} started")
-        case ev.TurnEnded():
-            return Sentence("debug", f"turn {event.turn} completed")
-        case ev.Charged(usage=usage):
-            return Sentence("debug", f"used {usage.total:,} tokens, ${usage.cost_usd:.2f}")
-        case ev.EffectPlanned():
-            return Sentence("debug", f"{event.verb} planned")
-        case ev.Ticked():
-            return Sentence("debug", f"{event.answers} decisions")
-        case ev.PolicySet():
-            return Sentence("debug", "the rules of the workflow are in force")
         case _:
             return Sentence("debug", ev.kind_of(event))
 

@@ -2,22 +2,28 @@
 
 Unchanged issues cost nothing where the source can tell what changed, else a comparison; they leave no trace, so the
 log grows with what happens, not with time.
+
+A parked issue stays parked while its fingerprint stays the same, so everything we write ourselves must leave that
+alone: our comments end in a mark line and do not count.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
-from .fingerprint import fingerprint
-from .model import Blocker, Issue
+from .model import AgentChoice, Blocker, Issue
 from .policy import Policy
 from .schedule import Schedule
 
 LONGEST_TITLE = 200
+_NO_CHOICE = AgentChoice()
+_MARK = re.compile(r"^<!-- sortie:([0-9A-Za-z._:-]+) -->$")
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -80,14 +86,12 @@ def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyE
     state = look.states.get(issue_id)
     if state is None:
         return ev.IssueLeft(at=now, issue_id=issue_id, identifier=known.identifier)
-    return (
-        None if state == known.state else ev.IssueSeen(at=now, issue_id=issue_id, view=replace(known, state=state))
-    )
+    view = replace(known, state=state)
+    return None if view == known else ev.IssueSeen(at=now, issue_id=issue_id, view=view)
 
 
 def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
-    choice = issue.agent
-    agent = choice.kind if choice else ""
+    choice = issue.agent or _NO_CHOICE
     return ev.View(
         id=issue.id,
         identifier=issue.identifier,
@@ -101,9 +105,9 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
         if issue.blocked_by
         else (),
         fingerprint=fingerprint(issue) if parked and issue.comments is not None else "",
-        agent=agent,
-        provider=f"{agent or policy.provider}/{choice.credential}" if choice and choice.credential else "",
-        limits=choice.limits if choice else None,
+        agent=choice.kind,
+        provider=f"{choice.kind or policy.provider}/{choice.credential}" if choice.credential else "",
+        limits=choice.limits,
     )
 
 
@@ -113,3 +117,36 @@ def blocker_name(blocker: Blocker, policy: Policy) -> str:
     if not blocker.state:
         return f"{name} (not in the tracker)"
     return f"{name} ({blocker.state})" if policy.is_terminal(blocker.state) else name
+
+
+# -- what people change about an issue --------------------------------------------------------------------------
+
+
+def mark(body: str, effect_id: str) -> str:
+    """The comment text with the line by which we recognise it later."""
+    return f"{body.rstrip()}\n\n<!-- sortie:{effect_id} -->"
+
+
+def mark_of(body: str) -> str | None:
+    """The effect id of a comment of ours, None for anybody else's.
+
+    Only the last line counts, so a person who quotes our comment and answers below it is heard.
+    """
+    lines = body.rstrip().splitlines()
+    found = _MARK.match(lines[-1].strip()) if lines else None
+    return found.group(1) if found else None
+
+
+def fingerprint(issue: Issue) -> str:
+    """A digest of state, title, description, labels, assignee and the comments that are not ours."""
+    parts = [issue.state.lower(), issue.title, issue.description, issue.assignee]
+    parts += [str(len(issue.labels)), *sorted(issue.labels)]
+    for comment in issue.comments or ():
+        if mark_of(comment.body) is None:
+            parts += [comment.id, comment.author, comment.body]
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return digest.hexdigest()[:32]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
+from .model import RetryKind, like
+from .records import Claim, ParkedIssue, Waiting
 from .schedule import Schedule
 
 
-class Answer(Struct, frozen=True):
+class Reply(Struct, frozen=True):
+    """What a person is told about a command, and what it does; `issue_id` is the issue that was meant."""
+
     ok: bool
     outcome: str
     events: tuple[ev.AnyEvent, ...] = ()
@@ -18,7 +24,7 @@ class Answer(Struct, frozen=True):
 
 def find(schedule: Schedule, text: str) -> str | None:
     """The issue meant by an id or an identifier."""
-    for held in (schedule.running, schedule.waiting, schedule.parked, schedule.issues):
+    for held in _known(schedule):
         if text in held:
             return text
         for issue_id, item in held.items():
@@ -30,15 +36,7 @@ def find(schedule: Schedule, text: str) -> str | None:
 def try_agent_again(schedule: Schedule, now: float) -> tuple[ev.AnyEvent, ...]:
     """Let one run show whether each agent works again, now instead of later; nothing where nothing holds one."""
     return tuple(
-        ev.ProviderPaused(
-            at=now,
-            issue_id=fault.issue_id,
-            provider=provider,
-            until=now,
-            detail=fault.detail,
-            error_kind=fault.error_kind,
-            tries=fault.tries,
-        )
+        like(ev.ProviderPaused, fault, at=now, provider=provider, until=now)
         for provider, fault in sorted(schedule.pauses.items())
         if fault.is_fault
     )
@@ -53,100 +51,90 @@ def matching(schedule: Schedule, verb: str, kind: str) -> list[str]:
     return [identifier for identifier, why in found if kind in ("", why)]
 
 
-def obey(schedule: Schedule, verb: str, text: str, now: float) -> Answer:
+def obey(schedule: Schedule, verb: str, text: str, now: float) -> Reply:
     if verb == "retry" and not text:
         held = try_agent_again(schedule, now)
         what = "is tried again now" if held else "is not held up"
-        return Answer(True, f"The {schedule.policy.provider} agent {what}.", held)
+        return Reply(True, f"The {schedule.policy.provider} agent {what}.", held)
     issue_id = find(schedule, text)
     if issue_id is None:
-        return Answer(False, f"{text} is not known; `sortie status` lists what is.")
+        return Reply(False, f"{text} is not known; `sortie status` lists what is.")
     verbs = {"unpark": _unpark, "stop": _stop, "retry": _retry, "start": _start}
     if verb not in verbs:
-        return Answer(False, f"{verb} is not a command; use one of {', '.join(verbs)}.")
-    return replace(verbs[verb](schedule, issue_id, now), issue_id=issue_id)
+        return Reply(False, f"{verb} is not a command; use one of {', '.join(verbs)}.")
+    name = next(held[issue_id].identifier for held in _known(schedule) if issue_id in held)
+    return replace(verbs[verb](schedule, issue_id, name, now), issue_id=issue_id)
 
 
-def _unpark(schedule: Schedule, issue_id: str, now: float) -> Answer:
+def _known(schedule: Schedule) -> Sequence[Mapping[str, Claim | Waiting | ParkedIssue | ev.View]]:
+    return schedule.running, schedule.waiting, schedule.parked, schedule.issues
+
+
+def _unpark(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     parked = schedule.parked.get(issue_id)
     if parked is None:
-        return Answer(False, f"{_name(schedule, issue_id)} is not parked.")
+        return Reply(False, f"{name} is not parked.")
     freed = ev.Unparked(
         at=now,
         issue_id=issue_id,
-        identifier=parked.identifier,
+        identifier=name,
         why="by hand",
         reset_budget=parked.park.kind == "budget",
-        retry=ev.Retry(
-            kind="unparked", attempt=parked.park.attempt + 1, due_at=now, session_id=parked.park.session_id
-        ),
+        retry=_next_try(schedule, issue_id, "unparked", now),
     )
-    return Answer(True, f"{parked.identifier} is free to start again.", (freed,))
+    return Reply(True, f"{name} is free to start again.", (freed,))
 
 
-def _stop(schedule: Schedule, issue_id: str, now: float) -> Answer:
+def _stop(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     reason = "stopped by hand"
     if run := schedule.running.get(issue_id):
         if run.stop or run.ended:
-            return Answer(False, f"{run.identifier} is ending already.")
+            return Reply(False, f"{name} is ending already.")
         stopping = ev.Stopping(at=now, issue_id=issue_id, run_id=run.run_id, cause="operator", detail=reason)
-        return Answer(True, f"{run.identifier} is being stopped and parked.", (stopping,))
-    if waiting := schedule.waiting.get(issue_id):
-        park = ev.Park(
-            kind="operator",
-            reason=reason,
-            fingerprint="",
-            attempt=waiting.retry.attempt - 1,
-            session_id=waiting.retry.session_id,
-        )
-        parked = ev.Parked(at=now, issue_id=issue_id, identifier=waiting.identifier, park=park)
-        return Answer(True, f"{waiting.identifier} will not be tried again; it is parked.", (parked,))
-    return Answer(False, f"{_name(schedule, issue_id)} is not running.")
+        return Reply(True, f"{name} is being stopped and parked.", (stopping,))
+    if issue_id in schedule.waiting:
+        attempt, session_id = schedule.reached(issue_id)
+        park = ev.Park(kind="operator", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
+        parked = ev.Parked(at=now, issue_id=issue_id, identifier=name, park=park)
+        return Reply(True, f"{name} will not be tried again; it is parked.", (parked,))
+    return Reply(False, f"{name} is not running.")
 
 
-def _retry(schedule: Schedule, issue_id: str, now: float) -> Answer:
-    if run := schedule.running.get(issue_id):
-        return Answer(False, f"{run.identifier} is running.")
+def _retry(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
+    if issue_id in schedule.running:
+        return Reply(False, f"{name} is running.")
     if issue_id in schedule.parked:
-        freed = _unpark(schedule, issue_id, now)
+        freed = _unpark(schedule, issue_id, name, now)
         return replace(freed, events=(*freed.events, *try_agent_again(schedule, now)))
     held = try_agent_again(schedule, now)
-    if waiting := schedule.waiting.get(issue_id):
+    if issue_id in schedule.waiting:
         moved = ev.RetryDue(at=now, issue_id=issue_id, due_at=now, why="by hand")
-        return Answer(True, f"{waiting.identifier} is tried again {_when(schedule, now)}.", (moved, *held))
-    view = schedule.issues[issue_id]
-    if held and schedule.policy.is_active(view.state):
-        return Answer(True, f"{view.identifier} waits for its agent, which is tried again now.", held)
-    if schedule.policy.is_active(view.state):
-        return Answer(True, f"{view.identifier} is waiting for its turn already; `sortie why` says for what.")
-    return Answer(False, f"{view.identifier} is in {view.state}, which is not an active state.")
+        return Reply(True, f"{name} is tried again {_when(schedule, now)}.", (moved, *held))
+    state = schedule.issues[issue_id].state
+    if not schedule.policy.is_active(state):
+        return Reply(False, f"{name} is in {state}, which is not an active state.")
+    if held:
+        return Reply(True, f"{name} waits for its agent, which is tried again now.", held)
+    return Reply(True, f"{name} is waiting for its turn already; `sortie why` says for what.")
 
 
-def _start(schedule: Schedule, issue_id: str, now: float) -> Answer:
+def _start(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     """A run whatever the source shows of the issue; slots and budgets still count."""
-    name = _name(schedule, issue_id)
     if issue_id in schedule.running:
-        return Answer(False, f"{name} is running.")
+        return Reply(False, f"{name} is running.")
     if issue_id not in schedule.issues:
-        return Answer(False, f"{name} is not in the tracker.")
-    attempt, session_id = 1, ""
-    if waiting := schedule.waiting.get(issue_id):
-        attempt, session_id = waiting.retry.attempt, waiting.retry.session_id
-    elif parked := schedule.parked.get(issue_id):
-        attempt, session_id = parked.park.attempt + 1, parked.park.session_id
-    retry = ev.Retry(kind="started", attempt=attempt, due_at=now, session_id=session_id)
+        return Reply(False, f"{name} is not in the tracker.")
+    retry = _next_try(schedule, issue_id, "started", now)
     asked = ev.Requested(at=now, issue_id=issue_id, identifier=name, retry=retry)
-    return Answer(True, f"{name} starts as soon as there is a slot.", (asked,))
+    return Reply(True, f"{name} starts as soon as there is a slot.", (asked,))
+
+
+def _next_try(schedule: Schedule, issue_id: str, kind: RetryKind, now: float) -> ev.Retry:
+    attempt, session_id = schedule.reached(issue_id)
+    return ev.Retry(kind=kind, attempt=attempt + 1, due_at=now, session_id=session_id)
 
 
 def _when(schedule: Schedule, now: float) -> str:
     pause = schedule.pauses.get(schedule.policy.provider)
     limited = pause is not None and not pause.is_fault and pause.until > now
     return "when the limit of its provider ends" if limited else "now"
-
-
-def _name(schedule: Schedule, issue_id: str) -> str:
-    for held in (schedule.running, schedule.waiting, schedule.parked, schedule.issues):
-        if item := held.get(issue_id):
-            return item.identifier
-    return issue_id

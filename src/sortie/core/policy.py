@@ -1,9 +1,20 @@
-"""The operator's rules in the form `decide` reads them: states, slots, timeouts, budgets. Times are seconds."""
+"""The operator's rules in the form `decide` reads them: states, slots, timeouts, budgets; and who exceeds them.
+
+Sessions and turns are charged before they happen, so their limits are never exceeded. Tokens and money are
+known only afterwards: a turn may end above the limit, but no turn starts there. A refusal names only the limit,
+because what is spent still grows while it is repeated. All times are seconds.
+"""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from operator import add
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from .model import Late, Overdue, like
 from .model import Limits as Limits
 
 
@@ -27,15 +38,86 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     def is_active(self, state: str) -> bool:
         """Whether a tracker state means work; with no active states configured, all but terminal ones do."""
-        name = state.lower()
         if self.is_terminal(state):
             return False
-        return not self.active_states or any(name == active.lower() for active in self.active_states)
+        return not self.active_states or state.lower() in map(str.lower, self.active_states)
 
     def is_terminal(self, state: str) -> bool:
-        name = state.lower()
-        return any(name == terminal.lower() for terminal in self.terminal_states)
+        return state.lower() in map(str.lower, self.terminal_states)
 
     def satisfies(self, state: str) -> bool:
         """Whether a blocker in this state holds nobody up any more: a failed dependency is not a finished one."""
-        return self.is_terminal(state) and state.lower() not in {name.lower() for name in self.failed_states}
+        return self.is_terminal(state) and state.lower() not in map(str.lower, self.failed_states)
+
+
+class Spent(Struct, frozen=True):
+    sessions: int = 0
+    turns: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def plus(self, more: Spent) -> Spent:
+        """A refund of what was never charged is no credit."""
+        sessions, turns, tokens, usd = map(add, astuple(self), astuple(more))
+        return Spent(max(sessions, 0), max(turns, 0), tokens, usd)
+
+
+def day_of(now: float) -> str:
+    """The budget day, in UTC: the same for everyone who reads the store."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d")
+
+
+def session_refused(spent: Spent, limits: Limits) -> str:
+    """Why no further session may start, or an empty string."""
+    if limits.sessions is not None and spent.sessions >= limits.sessions:
+        return f"all of {limits.sessions} sessions used"
+    return turn_refused(spent, limits)
+
+
+def turn_refused(spent: Spent, limits: Limits) -> str:
+    """Why no further turn may start, or an empty string."""
+    if limits.turns is not None and spent.turns >= limits.turns:
+        return f"all of {limits.turns} turns used"
+    if limits.tokens is not None and spent.tokens >= limits.tokens:
+        return f"all of {limits.tokens:,} tokens used"
+    if limits.usd is not None and spent.usd >= limits.usd:
+        return f"all of ${limits.usd:.2f} used"
+    return ""
+
+
+class Liveness(Struct, kw_only=True):
+    """When one run was last heard. `turn_started` is None between turns, where hooks have limits of their own."""
+
+    issue_id: str
+    run_id: str
+    last_heard: float
+    turn_started: float | None = None
+
+
+def overdue(runs: list[Liveness], policy: Policy, now: float) -> tuple[Overdue, ...]:
+    found = []
+    for run in runs:
+        for cause, deadline in _deadlines(run, policy):
+            if now >= deadline:
+                found.append(like(Overdue, run, cause=cause, detail=_detail(cause, policy)))
+                break
+    return tuple(found)
+
+
+def next_deadline(runs: list[Liveness], policy: Policy) -> float | None:
+    """The earliest time at which a run of these becomes overdue."""
+    return min((deadline for run in runs for _, deadline in _deadlines(run, policy)), default=None)
+
+
+def _deadlines(run: Liveness, policy: Policy) -> Iterator[tuple[Late, float]]:
+    if run.turn_started is None:
+        return
+    yield "timed_out", run.turn_started + policy.turn_timeout
+    if policy.stall_timeout > 0:
+        yield "stalled", max(run.last_heard, run.turn_started) + policy.stall_timeout
+
+
+def _detail(cause: Late, policy: Policy) -> str:
+    if cause == "timed_out":
+        return f"the turn took longer than {policy.turn_timeout:g} s (agent.turn_timeout_ms)"
+    return f"no sign of life for {policy.stall_timeout:g} s (agent.stall_timeout_ms)"

@@ -48,13 +48,17 @@ class ReadyQueue:
     def touch(self, schedule: Schedule, event: ev.AnyEvent, rows: Iterable[Touched]) -> None:
         """Take in what an event changed."""
         if isinstance(event, ev.PolicySet):
-            fresh = ReadyQueue.of(schedule)
-            self.groups, self.fresh, self.held, self._places = fresh.groups, fresh.fresh, {}, fresh._places
-            return
+            vars(self).update(vars(ReadyQueue.of(schedule)))
         if isinstance(event, ev.Skipped):
             return  # a decision of ours: nobody becomes ready by it
         for row in rows:
-            if row.table in ("issues", "claims", "retries", "parked", "spent on issue"):
+            if row.part in (
+                "issues",
+                "running",
+                "waiting",
+                "parked",
+                "spent",
+            ):
                 self.update(schedule, row.key)
 
     def update(self, schedule: Schedule, issue_id: str) -> None:
@@ -64,7 +68,7 @@ class ReadyQueue:
         view = schedule.issues.get(issue_id)
         if view is None or issue_id in schedule.running or issue_id in schedule.waiting:
             return  # those with a time of their own are few, and looked at one by one
-        if is_ready(schedule, view):
+        if schedule.policy.is_active(view.state) and reason_against(schedule, view) is None:
             group = group_of(schedule, view)
             place = dispatch_order(view, None)
             insort(self.groups.setdefault(group, []), place)
@@ -88,26 +92,16 @@ def group_of(schedule: Schedule, view: ev.View) -> Group:
     return Group(schedule.provider_of(view), view.state.lower())
 
 
-def is_ready(schedule: Schedule, view: ev.View) -> bool:
-    """Whether nothing about the issue itself keeps it from starting now."""
-    return schedule.policy.is_active(view.state) and reason_against(schedule, view) is None
-
-
 def reason_against(schedule: Schedule, view: ev.View) -> tuple[str, str] | None:
     """The rule that keeps an active issue from starting whatever room there is; its time and its budget apart."""
     if not (view.id and view.identifier and view.title):
         return "incomplete", "id, identifier and title are needed"
     parked = schedule.parked.get(view.id)
-    if parked and parked.park.kind != "budget" and not _freed_by_change(view, parked.park):
-        return "parked", parked.park.reason
+    if parked and parked.park.kind != "budget":
+        # Not knowing is no change, and what a person stopped by hand is freed by hand.
+        changed = bool(view.fingerprint) and view.fingerprint != parked.park.fingerprint
+        if not changed or parked.park.kind == "operator":
+            return "parked", parked.park.reason
     if view.blocked_by:
         return "blocked-by", ", ".join(view.blocked_by)
     return None
-
-
-def _freed_by_change(view: ev.View, park: ev.Park) -> bool:
-    """Whether a person touched the issue since it was parked. Not knowing is no change, and what a person stopped
-    by hand is freed by hand."""
-    if park.kind == "operator":
-        return False
-    return bool(view.fingerprint) and view.fingerprint != park.fingerprint

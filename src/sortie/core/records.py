@@ -30,11 +30,11 @@ class Claim(Struct, frozen=True, kw_only=True):
     turn_done: bool = False
     stop: str = ""
     stop_detail: str = ""
-    ending: ev.RunEnded | None = None
     host: str = ""
     provider: str = ""
     inode: int = 0
     seen: int = 0
+    ending: ev.RunEnded | None = None
 
     @property
     def ended(self) -> bool:
@@ -79,17 +79,6 @@ class Pause(Struct, frozen=True, kw_only=True):
     def is_fault(self) -> bool:
         """Whether the agent itself is at fault; a limit of its provider ends with time."""
         return self.error_kind != "rate_limited"
-
-
-class Effect(Struct, frozen=True, kw_only=True):
-    """A write to the tracker that was planned and is not known to have happened."""
-
-    effect_id: str
-    issue_id: str
-    run_id: str
-    verb: ev.EffectVerb
-    argument: str
-    planned_at: float
 
 
 class WorkspaceRecord(Struct, frozen=True, kw_only=True):

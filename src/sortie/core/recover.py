@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 from msgspec.structs import replace
 
@@ -33,11 +34,7 @@ def outcome_after_crash(claim: Claim, signal: str, reason: str) -> Outcome:
 
 def usage_on_record(log: Iterable[ev.AnyEvent]) -> Usage:
     """What a run had been charged for."""
-    total = Usage()
-    for event in log:
-        if isinstance(event, ev.Charged):
-            total = total.plus(event.usage)
-    return total
+    return reduce(Usage.plus, (event.usage for event in log if isinstance(event, ev.Charged)), Usage())
 
 
 def was_handed_over(log: Iterable[ev.AnyEvent]) -> bool:

@@ -44,20 +44,13 @@ def _as_latin(data: bytes) -> str:
 
 
 def _hide(text: str, forms: tuple[str, ...]) -> str:
-    spans = sorted(span for form in forms for span in _occurrences(text, form))
-    if not spans:
-        return text
     pieces: list[str] = []
-    start, end = spans[0]
-    shown_to = 0
-    for next_start, next_end in [*spans[1:], (len(text) + 1, 0)]:
-        if next_start < end:
-            end = max(end, next_end)
-            continue
-        pieces += [text[shown_to:start], MARK]
-        shown_to = end
-        start, end = next_start, next_end
-    return "".join([*pieces, text[shown_to:]])
+    read_to = 0
+    for start, end in sorted(span for form in forms for span in _occurrences(text, form)):
+        if start >= read_to:  # else it overlaps with what is hidden already
+            pieces += [text[read_to:start], MARK]
+        read_to = max(read_to, end)
+    return "".join([*pieces, text[read_to:]]) if pieces else text
 
 
 def _occurrences(text: str, form: str) -> list[tuple[int, int]]:

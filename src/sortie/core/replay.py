@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from .budget import day_of
 from .decide import Tick, decide
-from .events import AnyEvent, PolicySet, Skipped, Ticked
+from .events import AnyEvent, Claimed, PolicySet, Skipped, Ticked
+from .model import like
+from .policy import day_of
 from .schedule import Schedule
 
-# What says nothing about the decision: its name, when it was written down, and on which day it counts.
-_BESIDE_THE_POINT = ("at", "run_id", "day")
+# What says nothing about a start: its name, and on which day it counts. A stop keeps the name of its run: that is
+# whom it means.
+_NAMES = {"run_id": "", "day": ""}
 
 # Earlier versions said of each issue what was lacking when it was its turn; now those of a group share one answer.
 _NO_ROOM = frozenset({"agent-held", "provider-paused", "day-budget", "no-slot", "no-state-slot"})
@@ -38,7 +40,8 @@ def replay(events: Iterable[AnyEvent]) -> Iterator[Divergence]:
         if isinstance(event, Ticked):
             if schedule is None:
                 raise ValueError("The log has a decision before any rules; replay it from its beginning.")
-            got = tuple(decide(schedule, _tick(event)))
+            now = event.at if event.now is None else event.now
+            got = tuple(decide(schedule, like(Tick, event, now=now, day=day_of(event.at))))
             expected = tuple(log[index + 1 : index + 1 + event.answers])
             if _essence(event, got) != _essence(event, expected):
                 yield Divergence(index=index, at=event.at, expected=expected, got=got)
@@ -46,28 +49,9 @@ def replay(events: Iterable[AnyEvent]) -> Iterator[Divergence]:
             schedule.apply(event)
 
 
-def _essence(tick: Ticked, answer: tuple[AnyEvent, ...]) -> list[dict[str, object]]:
-    earlier = bool(tick.actions)
+def _essence(tick: Ticked, answer: tuple[AnyEvent, ...]) -> list[AnyEvent]:
     return [
-        _essence_of(event)
+        replace(event, at=0.0, **(_NAMES if isinstance(event, Claimed) else {}))
         for event in answer
-        if not (earlier and isinstance(event, Skipped) and event.rule in _NO_ROOM)
+        if not (tick.actions and isinstance(event, Skipped) and event.rule in _NO_ROOM)
     ]
-
-
-def _essence_of(event: AnyEvent) -> dict[str, object]:
-    """A stop keeps the name of its run: that is whom it means."""
-    told: dict[str, object] = msgspec.to_builtins(event)
-    beside = _BESIDE_THE_POINT if told["kind"] == "claim" else ("at",)
-    return {name: value for name, value in told.items() if name not in beside}
-
-
-def _tick(event: Ticked) -> Tick:
-    return Tick(
-        now=event.at if event.now is None else event.now,
-        candidates_known=event.candidates_known,
-        overdue=event.overdue,
-        unsure=event.unsure,
-        day=day_of(event.at),
-        places=event.places,
-    )

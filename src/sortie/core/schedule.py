@@ -12,20 +12,17 @@ from typing import Literal, NamedTuple
 from msgspec.structs import replace
 
 from . import events as ev
-from .budget import Spent
-from .model import Limits
-from .policy import Policy
-from .records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from .model import Limits, like
+from .policy import Policy, Spent
+from .records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
-Table = Literal[
-    "issues", "claims", "retries", "parked", "pauses", "effects", "workspaces", "spent on issue", "spent on day"
-]
+Part = Literal["issues", "running", "waiting", "parked", "pauses", "effects", "workspaces", "spent", "days"]
 
 
 class Touched(NamedTuple):
-    """A row that an event changed; `key` is the issue id, except for pauses, effects, workspaces and days."""
+    """What an event changed: which part of the schedule, and under which key of it."""
 
-    table: Table
+    part: Part
     key: str
 
 
@@ -44,7 +41,7 @@ class Schedule:
     waiting: dict[str, Waiting] = field(default_factory=dict)
     parked: dict[str, ParkedIssue] = field(default_factory=dict)
     pauses: dict[str, Pause] = field(default_factory=dict)
-    effects: dict[str, Effect] = field(default_factory=dict)
+    effects: dict[str, ev.EffectPlanned] = field(default_factory=dict)
     workspaces: dict[str, WorkspaceRecord] = field(default_factory=dict)
     spent: dict[str, Spent] = field(default_factory=dict)
     days: dict[str, Spent] = field(default_factory=dict)
@@ -83,228 +80,161 @@ class Schedule:
         failed_at = self.faults.get(run.issue_id)
         return failed_at is not None and self.proofs.get(run.paid_by, failed_at) > failed_at
 
+    def reached(self, issue_id: str) -> tuple[int, str]:
+        """The last attempt of an issue that waits or is parked, and the conversation with which it goes on."""
+        if waiting := self.waiting.get(issue_id):
+            return waiting.retry.attempt - 1, waiting.retry.session_id
+        if parked := self.parked.get(issue_id):
+            return parked.park.attempt, parked.park.session_id
+        return 0, ""
+
     def apply(self, event: ev.AnyEvent) -> list[Touched]:
         """Make the event part of the state; the answer is every row that it changed."""
+        self._touched: list[Touched] = []
+        self._fold(event)
+        return self._touched
+
+    def _put(self, part: Part, key: str, value: object) -> None:
+        getattr(self, part)[key] = value
+        self._touched.append(Touched(part, key))
+
+    def _drop(self, part: Part, key: str) -> None:
+        if getattr(self, part).pop(key, None) is not None:
+            self._touched.append(Touched(part, key))
+
+    def _fold(self, event: ev.AnyEvent) -> None:
         issue_id = event.issue_id
         match event:
             case ev.PolicySet():
                 self.policy = event.policy
                 is_active = self.policy.is_active
                 self.inactive = {key for key, view in self.issues.items() if not is_active(view.state)}
-                return []
             case ev.IssueSeen():
-                self.issues[issue_id] = event.view
+                self._put("issues", issue_id, event.view)
                 (self.inactive.discard if self.policy.is_active(event.view.state) else self.inactive.add)(issue_id)
-                return [Touched("issues", issue_id)]
             case ev.IssueLeft():
-                self.issues.pop(issue_id, None)
+                self._drop("issues", issue_id)
                 self.skips.pop(issue_id, None)
                 self.inactive.discard(issue_id)
-                return [Touched("issues", issue_id)]
             case ev.Skipped():
                 self.skips[issue_id] = (event.rule, event.detail)
-                return [Touched("issues", issue_id)]
+                self._touched.append(Touched("issues", issue_id))  # what a skip is written with
             case ev.Claimed():
-                return self._claim(event)
+                self._claim(event)
             case ev.Settled():
-                return self._settle(event)
+                self._settle(event)
             case ev.RetryDropped():
-                self.waiting.pop(issue_id, None)
-                return [Touched("retries", issue_id)]
-            case ev.RetryDue():
-                return self._move_retry(event)
+                self._drop("waiting", issue_id)
+            case ev.RetryDue() if waiting := self.waiting.get(issue_id):
+                self._put("waiting", issue_id, replace(waiting, retry=replace(waiting.retry, due_at=event.due_at)))
             case ev.Parked():
-                return self._park(issue_id, event.identifier, event.park, event.at)
+                self._park(event)
             case ev.Unparked():
-                return self._unpark(event)
+                self._drop("parked", issue_id)
+                if event.reset_budget:
+                    self._drop("spent", issue_id)
+                if event.retry:
+                    self._put("waiting", issue_id, like(Waiting, event))
             case ev.Requested():
-                self.parked.pop(issue_id, None)
-                return [Touched("parked", issue_id), *self._wait(issue_id, event.identifier, event.retry)]
+                self._drop("parked", issue_id)
+                self._put("waiting", issue_id, like(Waiting, event))
             case ev.ProviderPaused():
-                return self._pause(event)
+                self._put("pauses", event.provider, like(Pause, event))
             case ev.ProviderResumed():
-                self.pauses.pop(event.provider, None)
-                return [Touched("pauses", event.provider)]
-            case ev.EffectPlanned():
-                return self._plan(event)
+                self._drop("pauses", event.provider)
+            case ev.EffectPlanned() if event.effect_id not in self.effects:
+                self._put("effects", event.effect_id, event)
             case ev.EffectDone():
-                self.effects.pop(event.effect_id, None)
-                return [Touched("effects", event.effect_id)]
+                self._drop("effects", event.effect_id)
             case ev.WorkspaceGone():
-                self.workspaces.pop(event.key, None)
-                return [Touched("workspaces", event.key)]
+                self._drop("workspaces", event.key)
+            case ev.Charged():
+                self._charge(issue_id, event.day, Spent(tokens=event.usage.total, usd=event.usage.cost_usd))
             case _:
-                return self._apply_to_run(event)
+                self._fold_into_run(event)
 
-    def _apply_to_run(self, event: ev.AnyEvent) -> list[Touched]:
+    def _fold_into_run(self, event: ev.AnyEvent) -> None:
         """What happens within a run; every other event is history, not scheduling state."""
-        issue_id = event.issue_id
+        run = self.running.get(event.issue_id)
         match event:
             case ev.WorkspaceMade():
-                return self._enter(event)
+                self._enter(event, run)
             case ev.ProcessStarted(pid=pid, start_ticks=start_ticks, boot_id=boot_id):
-                return self._update(event, pid=pid, start_ticks=start_ticks, boot_id=boot_id)
+                self._update(event, pid=pid, start_ticks=start_ticks, boot_id=boot_id)
             case ev.SessionStarted():
-                return self._update(event, session_id=event.session_id)
+                self._update(event, session_id=event.session_id)
             case ev.TurnStarted():
-                touched = self._update(event, turn=event.turn, turn_done=False)
-                return [*touched, *self._use_workspace(issue_id), *self._charge(issue_id, event.day, turns=1)]
+                self._update(event, turn=event.turn, turn_done=False)
+                self._charge(event.issue_id, event.day, Spent(turns=1))
+                record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
+                if record and not record.used and record.issue_id == event.issue_id:
+                    self._put("workspaces", record.key, replace(record, used=True))
             case ev.TurnEnded():
-                self.faults.pop(issue_id, None)
-                if run := self.running.get(issue_id):
+                self.faults.pop(event.issue_id, None)
+                if run:
                     self.proofs[run.paid_by] = event.at
-                    return self._update(event, turn_done=run.turn_done or run.turn == event.turn)
-                return []
-            case ev.Charged():
-                return self._charge(issue_id, event.day, charge=event)
+                    self._update(event, turn_done=run.turn_done or run.turn == event.turn)
             case ev.Stopping():
-                return self._update(event, stop=event.cause, stop_detail=event.detail)
-            case ev.RunEnded():
-                run = self.running.get(issue_id)
-                return self._update(event, ending=event) if run and not run.ended else []
+                self._update(event, stop=event.cause, stop_detail=event.detail)
+            case ev.RunEnded() if run and not run.ended:
+                self._update(event, ending=event)
             case _:
-                return []
+                pass
 
-    def _claim(self, event: ev.Claimed) -> list[Touched]:
+    def _claim(self, event: ev.Claimed) -> None:
         issue_id = event.issue_id
         assert issue_id not in self.running, "an issue has at most one live run"
-        claim = self.running[issue_id] = Claim(
-            issue_id=issue_id,
-            identifier=event.identifier,
-            run_id=event.run_id,
-            attempt=event.attempt,
-            failures=event.failures,
-            cause=event.cause,
-            claimed_at=event.at,
-            agent=event.agent,
-            session_id=event.session_id,
-            provider=event.provider,
-            host=event.host,
-        )
+        claim = like(Claim, event, claimed_at=event.at)
+        self._put("running", issue_id, claim)
         self.starts += 1
         if self.fault_of(claim.paid_by):
             self.trials.add(event.run_id)
-        touched = [Touched("claims", issue_id)]
-        if self.waiting.pop(issue_id, None):
-            touched.append(Touched("retries", issue_id))
-        if self.parked.pop(issue_id, None):
-            touched.append(Touched("parked", issue_id))
-        view = self.issues.get(issue_id)
-        if view and view.fingerprint:  # that of an earlier parking must not free the issue from the next one
-            self.issues[issue_id] = replace(view, fingerprint="")
-        if self.skips.pop(issue_id, None) or (view and view.fingerprint):
-            touched.append(Touched("issues", issue_id))
-        return [*touched, *self._charge(issue_id, event.day, sessions=1)]
+        self._drop("waiting", issue_id)
+        self._drop("parked", issue_id)
+        view, skip = self.issues.get(issue_id), self.skips.pop(issue_id, None)
+        if view and (skip or view.fingerprint):
+            # The fingerprint of an earlier parking must not free the issue from the next one.
+            self._put("issues", issue_id, replace(view, fingerprint=""))
+        self._charge(issue_id, event.day, Spent(sessions=1))
 
-    def _enter(self, event: ev.WorkspaceMade) -> list[Touched]:
+    def _enter(self, event: ev.WorkspaceMade, run: Claim | None) -> None:
         known = self.workspaces.get(event.key)
-        run = self.running.get(event.issue_id)
-        self.workspaces[event.key] = WorkspaceRecord(
-            key=event.key,
-            issue_id=event.issue_id,
-            identifier=event.identifier,
-            path=event.path,
+        record = like(
+            WorkspaceRecord,
+            event,
             created_at=known.created_at if known else event.at,
             host=run.host if run else "",
-            inode=event.inode,
             used=known is not None and known.used and known.inode == event.inode,
         )
-        return [
-            Touched("workspaces", event.key),
-            *self._update(event, workspace=event.path, inode=event.inode),
-        ]
+        self._put("workspaces", event.key, record)
+        self._update(event, workspace=event.path, inode=event.inode)
 
-    def _use_workspace(self, issue_id: str) -> list[Touched]:
-        run = self.running.get(issue_id)
-        record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
-        if record is None or record.used or record.issue_id != issue_id:
-            return []
-        self.workspaces[record.key] = replace(record, used=True)
-        return [Touched("workspaces", record.key)]
-
-    def _plan(self, event: ev.EffectPlanned) -> list[Touched]:
-        if event.effect_id in self.effects:
-            return []
-        self.effects[event.effect_id] = Effect(
-            effect_id=event.effect_id,
-            issue_id=event.issue_id,
-            run_id=event.run_id,
-            verb=event.verb,
-            argument=event.argument,
-            planned_at=event.at,
-        )
-        return [Touched("effects", event.effect_id)]
-
-    def _settle(self, event: ev.Settled) -> list[Touched]:
+    def _settle(self, event: ev.Settled) -> None:
         issue_id = event.issue_id
-        self.running.pop(issue_id, None)
+        self._drop("running", issue_id)
         self.trials.discard(event.run_id)
-        touched = [Touched("claims", issue_id)]
         if event.refund:
-            touched += self._charge(issue_id, event.refund, sessions=-1, turns=-event.refund_turns)
+            self._charge(issue_id, event.refund, Spent(sessions=-1, turns=-event.refund_turns))
         if event.retry:
-            touched += self._wait(issue_id, event.identifier, event.retry)
+            self._put("waiting", issue_id, like(Waiting, event))
             if event.retry.kind == "held":
                 self.faults[issue_id] = event.at
         if event.park:
-            touched += self._park(issue_id, event.identifier, event.park, event.at)
-        return touched
+            self._park(event)
 
-    def _unpark(self, event: ev.Unparked) -> list[Touched]:
-        self.parked.pop(event.issue_id, None)
-        touched = [Touched("parked", event.issue_id)]
-        if event.reset_budget:
-            self.spent.pop(event.issue_id, None)
-            touched.append(Touched("spent on issue", event.issue_id))
-        if event.retry:
-            touched += self._wait(event.issue_id, event.identifier, event.retry)
-        return touched
+    def _park(self, event: ev.Settled | ev.Parked) -> None:
+        self._put("parked", event.issue_id, like(ParkedIssue, event, since=event.at))
+        self._drop("waiting", event.issue_id)
 
-    def _wait(self, issue_id: str, identifier: str, retry: ev.Retry) -> list[Touched]:
-        self.waiting[issue_id] = Waiting(issue_id=issue_id, identifier=identifier, retry=retry)
-        return [Touched("retries", issue_id)]
-
-    def _park(self, issue_id: str, identifier: str, park: ev.Park, at: float) -> list[Touched]:
-        touched = [Touched("parked", issue_id)]
-        if self.waiting.pop(issue_id, None):
-            touched.append(Touched("retries", issue_id))
-        self.parked[issue_id] = ParkedIssue(issue_id=issue_id, identifier=identifier, park=park, since=at)
-        return touched
-
-    def _pause(self, event: ev.ProviderPaused) -> list[Touched]:
-        self.pauses[event.provider] = Pause(
-            until=event.until,
-            error_kind=event.error_kind,
-            detail=event.detail,
-            tries=event.tries,
-            issue_id=event.issue_id,
-        )
-        return [Touched("pauses", event.provider)]
-
-    def _move_retry(self, event: ev.RetryDue) -> list[Touched]:
-        waiting = self.waiting.get(event.issue_id)
-        if waiting is None:
-            return []
-        return self._wait(event.issue_id, waiting.identifier, replace(waiting.retry, due_at=event.due_at))
-
-    def _update(self, event: ev.AnyEvent, **changes: object) -> list[Touched]:
+    def _update(self, event: ev.AnyEvent, **changes: object) -> None:
         """Of the run that the event is about; that of another one changes nothing."""
         run = self.running.get(event.issue_id)
-        if run is None or run.run_id != event.run_id:
-            return []
-        number = getattr(event, "number", 0)
-        self.running[event.issue_id] = replace(run, seen=max(run.seen, number), **changes)
-        return [Touched("claims", event.issue_id)]
+        if run and run.run_id == event.run_id:
+            seen = max(run.seen, getattr(event, "number", 0))
+            self._put("running", event.issue_id, replace(run, seen=seen, **changes))
 
-    def _charge(
-        self, issue_id: str, day: str, *, sessions: int = 0, turns: int = 0, charge: ev.Charged | None = None
-    ) -> list[Touched]:
-        usage = charge.usage if charge else None
-        touched = []
+    def _charge(self, issue_id: str, day: str, more: Spent) -> None:
         if issue_id:
-            self.spent[issue_id] = self.spent_on(issue_id).plus(sessions=sessions, turns=turns, usage=usage)
-            touched.append(Touched("spent on issue", issue_id))
+            self._put("spent", issue_id, self.spent_on(issue_id).plus(more))
         if day:
-            self.days[day] = self.spent_today(day).plus(sessions=sessions, turns=turns, usage=usage)
-            touched.append(Touched("spent on day", day))
-        return touched
+            self._put("days", day, self.spent_today(day).plus(more))

@@ -17,11 +17,10 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.budget import turn_refused
 from ..core.conclude import Outcome, stopped, with_our_stop
-from ..core.liveness import Liveness
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
+from ..core.policy import Liveness, turn_refused
 from ..core.records import Claim
 from ..errors import ConfigurationError, SortieError, TrackerError
 from ..hosts.host import RunLost

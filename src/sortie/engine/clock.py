@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ..core.budget import day_of
+from ..core.policy import day_of
 
 # CLOCK_BOOTTIME goes on while a laptop sleeps; where it is missing the monotonic clock has to do.
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

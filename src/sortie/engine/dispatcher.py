@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ..core import events as ev
 from ..core.decide import Tick, decide
-from ..core.liveness import Liveness, overdue
 from ..core.model import Usage
+from ..core.policy import Liveness, overdue
 from .active_run import ActiveRun
 from .context import Context
 

@@ -12,9 +12,9 @@ import anyio
 from msgspec import Struct
 
 from ..core.events import EffectDone, EffectPlanned
-from ..core.fingerprint import mark, mark_of
 from ..core.model import Issue
-from ..core.records import Claim, Effect
+from ..core.observe import mark, mark_of
+from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source, Write
 
@@ -45,7 +45,7 @@ class Delivery(Struct, frozen=True):
 
 
 async def deliver(
-    effect: Effect | EffectPlanned, source: Source, now: Callable[[], float], *, again: bool = False
+    effect: EffectPlanned, source: Source, now: Callable[[], float], *, again: bool = False
 ) -> Delivery:
     """Carry it out; not ok where the source refused. `again`: it may have happened before a crash.
 
@@ -75,7 +75,7 @@ async def deliver(
     return Delivery(done, state)
 
 
-async def _move(effect: Effect | EffectPlanned, source: Source) -> str:
+async def _move(effect: EffectPlanned, source: Source) -> str:
     """Only an issue that is active now is moved: people move issues too, and so did we before a crash."""
     issue = await source.fetch(effect.issue_id)
     if not source.policy.is_active(issue.state):
@@ -84,7 +84,7 @@ async def _move(effect: Effect | EffectPlanned, source: Source) -> str:
     return effect.argument
 
 
-async def _is_there(effect: Effect | EffectPlanned, source: Source) -> bool:
+async def _is_there(effect: EffectPlanned, source: Source) -> bool:
     issue = await source.fetch(effect.issue_id)
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())
 

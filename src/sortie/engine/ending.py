@@ -11,10 +11,10 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.conclude import Outcome, conclude, is_not_begun, outcome_of, verdict, will_park
-from ..core.fingerprint import fingerprint
-from ..core.model import Issue, Usage
-from ..core.records import Claim, Effect
+from ..core.conclude import Outcome, conclude, is_not_begun, settle
+from ..core.model import Issue, Usage, like
+from ..core.observe import fingerprint
+from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source
 from .context import Context
@@ -41,12 +41,14 @@ class Ending:
         redact = self._context.redactor.text
         outcome = replace(outcome, reason=redact(outcome.reason), error=redact(outcome.error))
         writes = self._writes(outcome, usage)
-        ended = verdict(
-            self._claim,
+        ended = like(
+            ev.RunEnded,
             outcome,
-            usage,
-            self._now(),
-            handoff=any(write.verb == "transition" for write in writes),
+            at=self._now(),
+            issue_id=self._claim.issue_id,
+            run_id=self._claim.run_id,
+            usage=usage,
+            handoff_planned=any(write.verb == "transition" for write in writes),
             fingerprint=fingerprint(self._issue) if self._issue.comments is not None else "",
         )
         handed = None
@@ -57,13 +59,13 @@ class Ending:
             self._ledger.post(ended)
         await self._settle(outcome, usage, handed)
 
-    async def resume(self, ended: ev.RunEnded, pending: Sequence[Effect], *, handed_before: bool) -> None:
+    async def resume(self, ended: ev.RunEnded, pending: Sequence[ev.EffectPlanned], *, handed_before: bool) -> None:
         """Go on after a crash: the verdict stands, what is pending is delivered, the claim is given up.
 
         `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
         """
         handed = await self._deliver(pending, again=True)
-        await self._settle(outcome_of(ended), ended.usage, handed_before or handed, seen=ended.fingerprint)
+        await self._settle(like(Outcome, ended), ended.usage, handed_before or handed, seen=ended.fingerprint)
 
     def _writes(self, outcome: Outcome, usage: Usage) -> list[ev.EffectPlanned]:
         if is_not_begun(self._context.schedule, self._claim, outcome, usage):
@@ -73,7 +75,7 @@ class Ending:
         writes = self._source.writes_at_end(self._issue, outcome, usage, seconds)
         return [planned(self._claim, write, now) for write in writes]
 
-    async def _deliver(self, effects: Sequence[Effect | ev.EffectPlanned], *, again: bool) -> bool | None:
+    async def _deliver(self, effects: Sequence[ev.EffectPlanned], *, again: bool) -> bool | None:
         """Carry them out in order. The answer is whether the hand-off among them worked; None where none was due,
         because none is among them or the issue is not active any more."""
         handed = None
@@ -93,7 +95,7 @@ class Ending:
         whoever dies before this is written finds the verdict, and settles once more."""
         schedule, claim, used = self._context.schedule, self._claim, usage != Usage()
         judged = self._source.conclude(outcome, self._issue.state, handed)
-        if not seen and will_park(schedule, claim, outcome, judged, used=used, now=self._now()):
+        if not seen and settle(schedule, claim, outcome, judged, used=used, now=self._now()).park:
             await self._look_again()
             seen = fingerprint(self._issue)
         settled = conclude(

@@ -18,8 +18,8 @@ from anyio.abc import TaskGroup
 
 from .. import __version__
 from ..core import events as ev
-from ..core.liveness import next_deadline
 from ..core.model import Usage
+from ..core.policy import next_deadline
 from ..core.redact import Redactor
 from ..errors import StoreError
 from ..hosts.host import Host

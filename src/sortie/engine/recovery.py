@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.model import Issue, IssueRef, Usage
-from ..core.records import Claim, Effect
+from ..core.records import Claim
 from ..core.recover import outcome_after_crash, recover, usage_on_record, was_handed_over
 from ..errors import TrackerError
 from ..hosts.host import OpenRun, Remains, RunLost, RunNotFound
@@ -105,7 +105,7 @@ class Recovery:
             boot_id=claim.boot_id,
         )
 
-    async def _settle(self, claim: Claim, effects: list[Effect]) -> None:
+    async def _settle(self, claim: Claim, effects: list[ev.EffectPlanned]) -> None:
         context, source = self._context, self._context.source
         async with self._limit:
             log = await self._log_of(claim.run_id)
@@ -160,11 +160,11 @@ class Recovery:
             title, state = (view.title, view.state) if view else ("", "")
             return Issue(id=claim.issue_id, identifier=claim.identifier, title=title, state=state)
 
-    async def _deliver(self, effect: Effect) -> None:
+    async def _deliver(self, effect: ev.EffectPlanned) -> None:
         async with self._limit:
             await self._carry_out(effect)
 
-    async def _carry_out(self, effect: Effect) -> None:
+    async def _carry_out(self, effect: ev.EffectPlanned) -> None:
         context = self._context
         delivery = await deliver(effect, context.source, context.clock.now, again=True)
         context.ledger.post(delivery.done)

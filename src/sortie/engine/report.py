@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..core.budget import Spent
 from ..core.events import View
 from ..core.model import Usage
+from ..core.policy import Spent
 from ..core.records import ParkedIssue, Waiting
 from ..core.schedule import Schedule
 from .active_run import ActiveRun

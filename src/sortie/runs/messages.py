@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.conclude import Outcome
-from ..core.events import Level
+from ..core.events import Level, without_surrogates
 from ..core.model import Issue, Usage
 
 
@@ -164,19 +164,7 @@ def encode(value: object) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_whole(msgspec.to_builtins(value)))
-
-
-def _whole(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case dict():
-            return {_whole(key): _whole(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [_whole(inner) for inner in value]
-        case _:
-            return value
+        return msgspec.json.encode(without_surrogates(msgspec.to_builtins(value)))
 
 
 _answers: msgspec.json.Decoder[AnyAnswer] = msgspec.json.Decoder(AnyAnswer)

@@ -14,6 +14,7 @@ from sqlite3 import Connection
 
 from msgspec import Struct
 
+from ..core.operator import Reply
 from .connect import connect_existing
 from .sqlite_errors import explain
 
@@ -22,21 +23,14 @@ class CommandRow(Struct, frozen=True):
     """A command that waits; `issue` is what the person typed."""
 
     id: int
-    at: float
     verb: str
     issue: str
-
-
-class CommandOutcome(Struct, frozen=True):
-    ok: bool
-    outcome: str
-    done_at: float
 
 
 def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
     """Leave commands for the orchestrator, running now or started later, all or none; answers their numbers."""
     now = time.time()
-    with closing(connect_existing(path, "rw")) as db:
+    with closing(connect_existing(path)) as db:
         try:
             db.execute("PRAGMA synchronous = FULL")
             db.execute("BEGIN IMMEDIATE")
@@ -53,13 +47,13 @@ def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
 
 
 def pending_commands(db: Connection) -> list[CommandRow]:
-    rows = db.execute("SELECT id, at, verb, issue FROM commands WHERE done_at IS NULL ORDER BY id")
+    rows = db.execute("SELECT id, verb, issue FROM commands WHERE done_at IS NULL ORDER BY id")
     return [CommandRow(*row) for row in rows]
 
 
-def command_outcome(db: Connection, command_id: int) -> CommandOutcome | None:
+def reply_to(db: Connection, command_id: int) -> Reply | None:
     """What became of a command, None while it waits."""
     row = db.execute(
-        "SELECT ok, outcome, done_at FROM commands WHERE id = ? AND done_at IS NOT NULL", (command_id,)
+        "SELECT ok, outcome FROM commands WHERE id = ? AND done_at IS NOT NULL", (command_id,)
     ).fetchone()
-    return CommandOutcome(bool(row[0]), row[1], row[2]) if row else None
+    return Reply(bool(row[0]), row[1]) if row else None

@@ -1,16 +1,18 @@
-"""Opening the file: one way for the writer, one for readers, and whose database it is."""
+"""Opening the file: one way for the writer, one for readers; whose database it is, and its schema up to date."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from ..errors import StoreError, StoreTooNew
 from .schema import APPLICATION_ID, MIGRATIONS
-from .sqlite_errors import ELSEWHERE, explain, explain_system
+from .sqlite_errors import ELSEWHERE, explain, explain_system, not_a_file
 
 _BUSY_SECONDS = 5.0
 _KEPT_WAL_BYTES = 16 * 1024 * 1024
@@ -21,14 +23,14 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     """A connection that may change everything, durable at each commit; creates the file, for its owner only."""
     _ensure_private_file(path)
     connection = _connect(path, "rw")
-    try:
-        return _make_durable(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explain(error, path) from error
-    except StoreError:
-        connection.close()
-        raise
+    with _closed_on_failure(connection, path):
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StoreError(f"The file system of {path} cannot hold a write-ahead log.", fix=ELSEWHERE)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
+    return connection
 
 
 def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -> sqlite3.Connection:
@@ -50,50 +52,60 @@ def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -
                 f"The last changes are missing: they are in {log}, and cannot be read where nothing can be written."
             )
     if schema_version(connection, path) < len(MIGRATIONS):
-        connection = _brought_up_to_date(connection, path)
+        copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection.backup(copy)
+        connection.close()
+        connection = copy
+        migrate(connection, path)
     connection.execute("PRAGMA query_only = ON")
     # Bytes that are no text must not hide the rest of their row.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
-def connect_existing(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a complete store of exactly this version; `mode` is SQLite's: ro or rw."""
-    connection = _connect_complete(path, mode)
-    if schema_version(connection, path) < len(MIGRATIONS):
-        connection.close()
-        raise StoreError(f"{path} is not up to date.", fix="Start `sortie run` once, which brings it up to date.")
+def connect_existing(path: Path) -> sqlite3.Connection:
+    """A connection that may add to a complete store of exactly this version, whoever owns it."""
+    connection = _connect_complete(path, "rw")
+    with _closed_on_failure(connection, path):
+        if schema_version(connection, path) < len(MIGRATIONS):
+            fix = "Start `sortie run` once, which brings it up to date."
+            raise StoreError(f"{path} is not up to date.", fix=fix)
     return connection
 
 
-def _brought_up_to_date(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    from .migrate import migrate
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring it to this version's schema, each step whole or not at all.
 
-    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.backup(copy)
-    connection.close()
-    migrate(copy, path)
-    return copy
+    The caller holds the lock of the store, so nobody else does the same.
+    """
+    try:
+        for version in range(schema_version(connection, path), len(MIGRATIONS)):
+            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            connection.executescript(
+                f"""
+                BEGIN IMMEDIATE;
+                PRAGMA application_id = {APPLICATION_ID};
+                {MIGRATIONS[version]}
+                INSERT INTO schema_migrations VALUES ({version + 1}, '{now}');
+                COMMIT;
+                """
+            )
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise explain(error, path) from error
 
 
 def _connect_complete(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a store of this version or an earlier one."""
+    """A connection to a store of this version or an earlier one; `mode` is SQLite's: ro or rw."""
     path = path.resolve()
     if not path.exists():
         raise StoreError(f"There is no store at {path} yet.", fix="Start `sortie run` first.")
     _require_regular(path)
     connection = _connect(path, mode)
-    try:
-        version = schema_version(connection, path)
-    except sqlite3.Error as error:
-        connection.close()
-        raise explain(error, path) from error
-    except StoreError:
-        connection.close()
-        raise
-    if version == 0:
-        connection.close()
-        raise StoreError(f"{path} is not complete.", fix="Start `sortie run` once, which completes it.")
+    with _closed_on_failure(connection, path):
+        if schema_version(connection, path) == 0:
+            raise StoreError(f"{path} is not complete.", fix="Start `sortie run` once, which completes it.")
     return connection
 
 
@@ -127,22 +139,30 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         raise explain(error, path) from error
 
 
-def _make_durable(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
-    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-    if mode != "wal":
-        raise StoreError(f"The file system of {path} cannot hold a write-ahead log.", fix=ELSEWHERE)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(f"PRAGMA journal_size_limit = {_KEPT_WAL_BYTES}")
-    return connection
+@contextmanager
+def _closed_on_failure(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, StoreError) as error:
+        connection.close()
+        if isinstance(error, StoreError):
+            raise
+        raise explain(error, path) from error
 
 
 def _ensure_private_file(path: Path) -> None:
-    # An existing file is never opened here: closing it would drop the locks SQLite holds on it in this process.
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
-    except FileExistsError:
-        _check_file(path)
+        # An existing file is never opened here: closing it would drop the locks SQLite holds on it in this process.
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY))
+            return
+        _require_regular(path)
+        # SQLite would open it for reading only, and fail at the first change.
+        if not os.access(path, os.R_OK | os.W_OK):
+            fix = "Make it readable and writable, or set db_path to another file."
+            raise StoreError(f"{path} cannot be written.", fix=fix)
+        if path.stat().st_mode & 0o077:
+            path.chmod(_OWNER_ONLY)
     except OSError as error:
         raise explain_system(error, path) from error
 
@@ -152,8 +172,7 @@ def _require_regular(database: Path) -> None:
     for name in ("", "-journal", "-wal", "-shm"):
         path = database.with_name(database.name + name)
         if path.exists() and not path.is_file():
-            fix = "Move away what stands there; it is made anew."
-            raise StoreError(f"{path} is not a regular file.", fix=fix)
+            raise not_a_file(path)
 
 
 def _needs_to_write(error: StoreError, path: Path) -> bool:
@@ -163,17 +182,3 @@ def _needs_to_write(error: StoreError, path: Path) -> bool:
         and os.access(path, os.R_OK)
         and not os.access(path.resolve().parent, os.W_OK)
     )
-
-
-def _check_file(path: Path) -> None:
-    _require_regular(path)
-    # SQLite would open it for reading only, and fail at the first change.
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise StoreError(
-            f"{path} cannot be written.", fix="Make it readable and writable, or set db_path to another file."
-        )
-    try:
-        if path.stat().st_mode & 0o077:
-            path.chmod(_OWNER_ONLY)
-    except OSError as error:
-        raise explain_system(error, path) from error

@@ -11,12 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from ..core import events as ev
-from ..core.budget import Spent
-from ..core.records import Claim, Effect, ParkedIssue, Pause, Waiting, WorkspaceRecord
-from ..core.schedule import Schedule
-from .tables import CLAIM_COLUMNS, PARKED_COLUMNS, PAUSE_COLUMNS, RETRY_COLUMNS
+from ..core.policy import Spent
+from ..core.records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from ..core.schedule import Part, Schedule
+from .tables import TABLES
 
-Row = TypeVar("Row", bound=Struct)
+Row = dict[str, Any]
+S = TypeVar("S", bound=Struct)
 
 
 class Loaded(Struct, frozen=True):
@@ -31,10 +32,10 @@ def load(db: Connection) -> Loaded:
     with snapshot(db):
         loaded = look(db)
         schedule = loaded.schedule
-        schedule.effects = {row.effect_id: row for row in _structs(db, Effect, "effects", "rowid")}
-        schedule.workspaces = {row.key: row for row in _structs(db, WorkspaceRecord, "workspaces", "key")}
-        schedule.spent = _spent(db, "scope = 'issue'")
-        schedule.days = _spent(db, "scope = 'day'")
+        schedule.effects = _read(db, "effects", ev.EffectPlanned)
+        schedule.workspaces = _read(db, "workspaces", WorkspaceRecord)
+        schedule.spent = _read(db, "spent", Spent)
+        schedule.days = _read(db, "days", Spent)
         return loaded
 
 
@@ -42,14 +43,21 @@ def look(db: Connection, *, issue_id: str | None = None, day: str = "") -> Loade
     """What goes on now, for a person to see, of all issues or of one; what only a service needs is left out."""
     unreadable: list[str] = []
     with snapshot(db):
+        shown = _rows(db, "issues", issue_id)
         schedule = Schedule(
-            issues=_issues(db, issue_id, unreadable),
-            skips=_skips(db, issue_id),
-            running={row.issue_id: row for row in _claims(db, issue_id, unreadable)},
-            waiting={row.issue_id: row for row in _waiting(db, issue_id)},
-            parked={row.issue_id: row for row in _parked(db, issue_id)},
-            pauses=_pauses(db),
-            days=_spent(db, "scope = 'day' AND key = ?", day) if day else {},
+            issues=_views(shown, unreadable),
+            skips={key: (row["skip_rule"], row["skip_detail"]) for key, row in shown.items() if row["skip_rule"]},
+            running=_claims(db, issue_id, unreadable),
+            waiting={
+                key: _struct(Waiting, {**row, "retry": _struct(ev.Retry, row)})
+                for key, row in _rows(db, "waiting", issue_id).items()
+            },
+            parked={
+                key: _struct(ParkedIssue, {**row, "park": _struct(ev.Park, row)})
+                for key, row in _rows(db, "parked", issue_id).items()
+            },
+            pauses=_read(db, "pauses", Pause),
+            days=_read(db, "days", Spent, day) if day else {},
         )
     return Loaded(schedule, unreadable)
 
@@ -67,61 +75,44 @@ def snapshot(db: Connection) -> Iterator[None]:
         db.execute("ROLLBACK")
 
 
-def _select(
-    db: Connection, columns: tuple[str, ...], table: str, order: str, issue_id: str | None = None
-) -> list[tuple[Any, ...]]:
-    where, wanted = ("", ()) if issue_id is None else ("WHERE issue_id = ?", (issue_id,))
-    return db.execute(f"SELECT {', '.join(columns)} FROM {table} {where} ORDER BY {order}", wanted).fetchall()
+def _rows(db: Connection, part: Part, key: str | None = None) -> dict[str, Row]:
+    """All rows of a part, or one; each has the names of fields, not of columns."""
+    table = TABLES[part]
+    columns = ", ".join((table.key, *table.columns.values()))
+    only, wanted = ("", ()) if key is None else (f"AND {table.key} = ?", (key,))
+    rows = db.execute(
+        f"SELECT {columns} FROM {table.name} WHERE {table.where} {only} ORDER BY {table.order}", wanted
+    )
+    return {found: dict(zip(table.columns, values, strict=True)) for found, *values in rows}
 
 
-def _structs(db: Connection, kind: type[Row], table: str, order: str) -> list[Row]:
-    names = kind.__struct_fields__
-    return [_struct(kind, names, values) for values in _select(db, names, table, order)]
+def _read(db: Connection, part: Part, kind: type[S], key: str | None = None) -> dict[str, S]:
+    # Not strict: SQLite has numbers for true and false.
+    return {found: msgspec.convert(row, kind, strict=False) for found, row in _rows(db, part, key).items()}
 
 
-def _struct(kind: type[Row], names: tuple[str, ...], values: tuple[Any, ...]) -> Row:
-    return msgspec.convert(dict(zip(names, values, strict=True)), kind, strict=False)
+def _struct(kind: type[S], row: Row) -> S:
+    return kind(**{name: row[name] for name in kind.__struct_fields__})
 
 
-def _claims(db: Connection, issue_id: str | None, unreadable: list[str]) -> list[Claim]:
-    names, found = Claim.__struct_fields__, []
-    for values in _select(db, CLAIM_COLUMNS, "claims", "claimed_at, run_id", issue_id):
-        row = dict(zip(names, values, strict=True))
+def _claims(db: Connection, issue_id: str | None, unreadable: list[str]) -> dict[str, Claim]:
+    rows = _rows(db, "running", issue_id)
+    for row in rows.values():
         what = f"how run {row['run_id']} of {row['identifier']} ended"
         row["ending"] = _decoded(row["ending"], ev.RunEnded, what, unreadable)
         row["turn_done"] = bool(row["turn_done"])
-        found.append(Claim(**row))
-    return found
+    return {key: Claim(**row) for key, row in rows.items()}
 
 
-def _waiting(db: Connection, issue_id: str | None) -> list[Waiting]:
-    names = ev.Retry.__struct_fields__
-    return [
-        Waiting(issue_id=found, identifier=identifier, retry=ev.Retry(**dict(zip(names, retry, strict=True))))
-        for found, identifier, *retry in _select(db, RETRY_COLUMNS, "retries", "due_at, issue_id", issue_id)
-    ]
-
-
-def _parked(db: Connection, issue_id: str | None) -> list[ParkedIssue]:
-    names = ev.Park.__struct_fields__
-    return [
-        ParkedIssue(
-            issue_id=found, identifier=identifier, park=ev.Park(**dict(zip(names, park, strict=True))), since=since
-        )
-        for found, identifier, *park, since in _select(db, PARKED_COLUMNS, "parked", "since, issue_id", issue_id)
-    ]
-
-
-def _issues(db: Connection, issue_id: str | None, unreadable: list[str]) -> dict[str, ev.View]:
-    rows = _select(db, ("issue_id", "identifier", "data"), "issues", "rowid", issue_id)
+def _views(rows: dict[str, Row], unreadable: list[str]) -> dict[str, ev.View]:
     views = {
-        found: _decoded(data, ev.View, f"what the tracker showed of {identifier}", unreadable)
-        for found, identifier, data in rows
+        key: _decoded(row["data"], ev.View, f"what the tracker showed of {row['identifier']}", unreadable)
+        for key, row in rows.items()
     }
-    return {found: view for found, view in views.items() if view}
+    return {key: view for key, view in views.items() if view}
 
 
-def _decoded(data: Any, kind: type[Row], what: str, unreadable: list[str]) -> Row | None:
+def _decoded(data: Any, kind: type[S], what: str, unreadable: list[str]) -> S | None:
     if data is None:
         return None
     try:
@@ -129,19 +120,3 @@ def _decoded(data: Any, kind: type[Row], what: str, unreadable: list[str]) -> Ro
     except msgspec.MsgspecError as error:
         unreadable.append(f"The store cannot tell {what} ({error}).")
         return None
-
-
-def _skips(db: Connection, issue_id: str | None) -> dict[str, tuple[str, str]]:
-    rows = _select(db, ("issue_id", "skip_rule", "skip_detail"), "issues", "rowid", issue_id)
-    return {found: (rule, detail) for found, rule, detail in rows if rule}
-
-
-def _pauses(db: Connection) -> dict[str, Pause]:
-    names = PAUSE_COLUMNS[1:]
-    rows = _select(db, PAUSE_COLUMNS, "pauses", "provider")
-    return {provider: Pause(**dict(zip(names, values, strict=True))) for provider, *values in rows}
-
-
-def _spent(db: Connection, where: str, *parameters: str) -> dict[str, Spent]:
-    rows = db.execute(f"SELECT key, sessions, turns, tokens, usd FROM budget WHERE {where}", parameters)
-    return {key: Spent(*amounts) for key, *amounts in rows}

@@ -17,13 +17,13 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import StoreError, StoreLocked, WorkspaceError
-from .sqlite_errors import explain_system
+from ..errors import StoreLocked, WorkspaceError
+from .sqlite_errors import explain_system, not_a_file
 
 ROOT_HOLDER = ".sortie.lock"
 
@@ -36,22 +36,17 @@ _ROOT_MODE = 0o750
 _LONGEST_NAME = 16 * 1024
 
 
-@contextmanager
-def held(database: Path, holder: Mapping[str, Any]) -> Iterator[None]:
+def held(database: Path, holder: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Hold the lock of this database; `holder` adds to what the lock file says of us."""
-    with _held(lock_path(database), f"is using {database}", holder):
-        yield
+    return _held(lock_path(database), f"is using {database}", holder)
 
 
-@contextmanager
-def workflow_held(workflow: Path, holder: Mapping[str, Any]) -> Iterator[None]:
+def workflow_held(workflow: Path, holder: Mapping[str, Any]) -> AbstractContextManager[None]:
     """Hold the lock of this workflow; where nothing can be written beside it, it has none."""
     path = _workflow_lock(workflow)
     if not os.path.lexists(path) and not os.access(path.parent, os.W_OK):
-        yield
-        return
-    with _held(path, f"works by {workflow}", holder):
-        yield
+        return nullcontext()
+    return _held(path, f"works by {workflow}", holder)
 
 
 def holder_of(database: Path) -> dict[str, Any] | None:
@@ -91,27 +86,20 @@ def root_held(root: Path, holder: Mapping[str, Any]) -> Iterator[None]:
     """Hold the lock of this root of workspaces, which is made where it is missing."""
     with _failures_of(root):
         root.mkdir(mode=_ROOT_MODE, parents=True, exist_ok=True)
-        descriptor = _open_root(root)
-    try:
+    with _open_root(root) as descriptor:
         with _failures_of(root):
             if not _take(descriptor):
                 raise root_refusal(root, _root_holder(descriptor))
         _sign_root(descriptor, holder)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def root_holder_of(root: Path) -> dict[str, Any] | None:
     """What the holder of a root said of itself, or None when nobody holds it now."""
     if not root.is_dir():
         return None
-    with _failures_of(root):
-        descriptor = _open_root(root)
-        try:
-            return None if _try(descriptor, fcntl.LOCK_SH) else _root_holder(descriptor)
-        finally:
-            os.close(descriptor)
+    with _open_root(root) as descriptor, _failures_of(root):
+        return None if _try(descriptor, fcntl.LOCK_SH) else _root_holder(descriptor)
 
 
 def root_refusal(root: Path, holder: Mapping[str, Any]) -> WorkspaceError:
@@ -137,22 +125,24 @@ def _lock_file(path: Path, flags: int) -> Iterator[int]:
         descriptor = os.open(path, flags | _CAREFUL, 0o600)
     except OSError as error:
         if path.is_symlink() or path.is_dir():
-            raise _not_a_file(path) from error
+            raise not_a_file(path) from error
         raise explain_system(error, path) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _not_a_file(path)
+            raise not_a_file(path)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _not_a_file(path: Path) -> StoreError:
-    return StoreError(f"{path} is not a regular file.", fix="Move away what stands there; it is made anew.")
-
-
-def _open_root(root: Path) -> int:
-    return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+@contextmanager
+def _open_root(root: Path) -> Iterator[int]:
+    with _failures_of(root):
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _sign_root(descriptor: int, holder: Mapping[str, Any]) -> None:
@@ -161,11 +151,8 @@ def _sign_root(descriptor: int, holder: Mapping[str, Any]) -> None:
         with suppress(FileNotFoundError):
             os.unlink(ROOT_HOLDER, dir_fd=descriptor)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        name = os.open(ROOT_HOLDER, flags, 0o600, dir_fd=descriptor)
-        try:
-            os.write(name, _said(holder))
-        finally:
-            os.close(name)
+        with os.fdopen(os.open(ROOT_HOLDER, flags, 0o600, dir_fd=descriptor), "wb") as name:
+            name.write(_said(holder))
 
 
 def _root_holder(descriptor: int) -> dict[str, Any]:

@@ -15,10 +15,9 @@ import anyio.to_thread
 from ..core.events import AnyEvent
 from ..errors import StoreError, StoreLost
 from . import lock
-from .connect import connect_readonly, connect_writer
+from .connect import connect_readonly, connect_writer, migrate
 from .load import Loaded, load
 from .loss import OpenFiles
-from .migrate import migrate
 from .sqlite_errors import explain, is_ruined
 from .tables import Change, apply
 from .writer import Writer
@@ -34,16 +33,10 @@ class Store:
     """
 
     def __init__(
-        self,
-        path: Path,
-        store_id: str,
-        loaded: Loaded,
-        writer: Writer,
-        reader: sqlite3.Connection,
-        watcher: sqlite3.Connection,
+        self, path: Path, loaded: Loaded, writer: Writer, reader: sqlite3.Connection, watcher: sqlite3.Connection
     ) -> None:
         self.path = path
-        self.store_id = store_id
+        self.store_id: str = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
         self.schedule = loaded.schedule
         self.unreadable = loaded.unreadable
         self.loss = ""
@@ -69,11 +62,10 @@ class Store:
             connection, reader, watcher = await anyio.to_thread.run_sync(
                 _acquire, held, path, holder, root, workflow
             )
-            (store_id,) = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
             loaded = await anyio.to_thread.run_sync(load, reader)
             writer = Writer(connection, path)
             held.callback(writer.close)
-            yield cls(path, store_id, loaded, writer, reader, watcher)
+            yield cls(path, loaded, writer, reader, watcher)
         finally:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(held.close)

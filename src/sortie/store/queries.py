@@ -46,6 +46,11 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     cost_usd: float
 
 
+# Which column holds which field.
+_HISTORY = {name: name for name in HistoryRow.__struct_fields__ if name != "tokens"}
+_HISTORY |= {"agent": "agent_adapter", **{name: f"{name}_tokens" for name in Tokens.__struct_fields__}}
+
+
 class LoggedEvent(Struct, frozen=True):
     """Where an entry cannot be understood, `event` is a note that says so."""
 
@@ -74,15 +79,11 @@ class Totals(Struct, frozen=True, kw_only=True):
 def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> list[HistoryRow]:
     """The last finished runs, newest first, of one issue or of all."""
     where, parameters = ("WHERE issue_id = ?", (issue_id,)) if issue_id is not None else ("", ())
-    found = db.execute(
-        f"""SELECT run_id, issue_id, identifier, attempt, agent_adapter AS agent, workspace,
-                   started_at, completed_at, status, error, turns, soft_stop, reason, session_id,
-                   input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd
-            FROM run_history {where} ORDER BY id DESC LIMIT ?""",
+    rows = db.execute(
+        f"SELECT {', '.join(_HISTORY.values())} FROM run_history {where} ORDER BY id DESC LIMIT ?",
         (*parameters, limit),
     )
-    names = [column[0] for column in found.description]
-    return [_history_row(dict(zip(names, row, strict=True))) for row in found]
+    return [_history_row(dict(zip(_HISTORY, row, strict=True))) for row in rows]
 
 
 def last_session(db: Connection, issue_id: str) -> LastSession | None:
@@ -99,10 +100,8 @@ def last_session(db: Connection, issue_id: str) -> LastSession | None:
 
 def runs_of(db: Connection, issue_id: str) -> dict[str, float]:
     """When each run of an issue began, the oldest first."""
-    rows = db.execute(
-        "SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq", (issue_id,)
-    )
-    return dict(rows)
+    begun = "SELECT run_id, at FROM events WHERE issue_id = ? AND kind = 'claim' ORDER BY seq"
+    return dict(db.execute(begun, (issue_id,)))
 
 
 def has_ended(db: Connection, run_id: str) -> bool:
@@ -115,28 +114,26 @@ def events(
     *,
     issue_id: str | None = None,
     run_id: str | None = None,
+    kind: str | None = None,
     after_seq: int = 0,
     limit: int = 1000,
+    last: bool = False,
 ) -> list[LoggedEvent]:
-    """The next events after `after_seq`, oldest first; ask again from the last one's number for more."""
-    return _select_events(db, issue_id, run_id, after_seq, "ASC", limit)
+    """The next events after `after_seq`, or the `last` ones; always the oldest first. A negative limit is none.
 
-
-def last_events(
-    db: Connection, *, issue_id: str | None = None, run_id: str | None = None, limit: int = 100
-) -> list[LoggedEvent]:
-    """The newest events, the oldest of them first."""
-    return _select_events(db, issue_id, run_id, 0, "DESC", limit)[::-1]
-
-
-def acts_on(db: Connection, issue_id: str, after_seq: int = 0) -> list[LoggedEvent]:
-    """What agents of other issues did to this one, oldest first."""
+    For more, ask again from the last one's number.
+    """
+    wanted: dict[str, str | int] = {"seq > ?": after_seq}
+    for column, value in (("issue_id", issue_id), ("run_id", run_id), ("kind", kind)):
+        if value is not None:
+            wanted[f"{column} = ?"] = value
     rows = db.execute(
-        """SELECT seq, data, at, kind, issue_id, coalesce(run_id, '') FROM events
-           WHERE issue_id = ? AND seq > ? AND kind = 'acted' ORDER BY seq""",
-        (issue_id, after_seq),
+        f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
+            FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {"DESC" if last else "ASC"} LIMIT ?""",
+        (*wanted.values(), limit),
     )
-    return [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
+    found = [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
+    return found[::-1] if last else found
 
 
 def find_issue(db: Connection, text: str) -> str | None:
@@ -186,24 +183,8 @@ def _history_row(fields: dict[str, Any]) -> HistoryRow:
     except ValueError:
         fields["started_at"] = fields["completed_at"] = _UNKNOWN_TIME
         fields["error"] = f"{fields['error'] or ''} (the times of this run cannot be read)".strip()
-    tokens = Tokens(*(fields.pop(f"{name}_tokens") for name in Tokens.__struct_fields__))
+    tokens = Tokens(*(fields.pop(name) for name in Tokens.__struct_fields__))
     return HistoryRow(**fields, tokens=tokens)
-
-
-def _select_events(
-    db: Connection, issue_id: str | None, run_id: str | None, after_seq: int, order: str, limit: int
-) -> list[LoggedEvent]:
-    wanted: dict[str, str | int] = {"seq > ?": after_seq}
-    if issue_id is not None:
-        wanted["issue_id = ?"] = issue_id
-    if run_id is not None:
-        wanted["run_id = ?"] = run_id
-    rows = db.execute(
-        f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
-            FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {order} LIMIT ?""",
-        (*wanted.values(), limit),
-    )
-    return [LoggedEvent(seq, _event(seq, *columns)) for seq, *columns in rows]
 
 
 def _event(seq: int, data: str, at: float, kind: str, issue_id: str, run_id: str) -> ev.AnyEvent:

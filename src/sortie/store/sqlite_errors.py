@@ -39,11 +39,13 @@ _UNKNOWN = ("{path} failed: {error} ({name}).", "")
 
 
 def explain(error: sqlite3.Error, path: Path) -> StoreError:
-    """The error to raise in place of one of SQLite's."""
+    """The error to raise in place of one of SQLite's, which is its cause."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     message, fix = _MEANINGS.get(code & 0xFF, _UNKNOWN)
-    return StoreError(message.format(path=path, name=name, error=error), fix=fix)
+    explained = StoreError(message.format(path=path, name=name, error=error), fix=fix)
+    explained.__cause__ = error
+    return explained
 
 
 def is_ruined(error: StoreError) -> bool:
@@ -56,3 +58,7 @@ def explain_system(error: OSError, path: Path) -> StoreError:
     """The error to raise in place of one of the operating system's."""
     reason = (error.strerror or str(error)).lower()
     return StoreError(f"{path} cannot be used: {reason}.", fix="Mend that, or set db_path to another place.")
+
+
+def not_a_file(path: Path) -> StoreError:
+    return StoreError(f"{path} is not a regular file.", fix="Move away what stands there; it is made anew.")

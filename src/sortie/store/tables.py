@@ -6,16 +6,18 @@ the place of those of the same key; nothing else changes the tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ..core import events as ev
-from ..core.records import Claim, Effect, Pause, WorkspaceRecord
-from ..core.schedule import Schedule, Touched
+from ..core.policy import Spent
+from ..core.records import Claim, Pause, WorkspaceRecord
+from ..core.schedule import Part, Schedule, Touched
 
 
 class Change(NamedTuple):
@@ -32,91 +34,78 @@ def apply(schedule: Schedule, event: ev.AnyEvent) -> Change:
     return Change(event, text, tuple((touched, _value(schedule, touched)) for touched in schedule.apply(event)))
 
 
-class _Kind(NamedTuple):
-    """How the rows of one table are written: `values` gives the columns of a value, the key first."""
+def _flat(_: str, value: Struct) -> list[Any]:
+    """The fields of a value, and those of a struct in it in its place."""
+    fields: list[Any] = []
+    for field in astuple(value):
+        fields += astuple(field) if isinstance(field, Struct) else (field,)
+    return fields
 
-    table: str
-    columns: tuple[str, ...]
-    values: Callable[[str, Any], tuple[Any, ...]]
-    keys: int = 1
+
+class Table(NamedTuple):
+    """How one part of the schedule is kept: which column holds which field, and the row that a value becomes."""
+
+    name: str
+    columns: dict[str, str]
+    row: Callable[[str, Any], Sequence[Any]] = _flat
+    key: str = "issue_id"
+    order: str = "rowid"
+    where: str = "true"
 
     @property
     def insert(self) -> str:
-        marks = ", ".join("?" * len(self.columns))
-        return f"INTO {self.table} ({', '.join(self.columns)}) VALUES ({marks})"
-
-    @property
-    def delete(self) -> str:
-        where = " AND ".join(f"{column} = ?" for column in self.columns[: self.keys])
-        return f"DELETE FROM {self.table} WHERE {where}"
+        names, marks = ", ".join(self.columns.values()), ", ".join("?" * len(self.columns))
+        return f"INTO {self.name} ({names}) VALUES ({marks})"
 
 
-def _fields(kind: type[Struct], *but: str) -> tuple[str, ...]:
-    return tuple(name for name in kind.__struct_fields__ if name not in but)
+def _columns(*parts: str | type[Struct], **renamed: str) -> dict[str, str]:
+    """Columns that bear the names of the fields, all those of a struct, but for the `renamed` ones."""
+    names = [name for part in parts for name in ([part] if isinstance(part, str) else part.__struct_fields__)]
+    return {name: renamed.get(name, name) for name in names}
 
 
-def _all(value: Struct) -> tuple[Any, ...]:
-    return tuple(getattr(value, name) for name in value.__struct_fields__)
-
-
-CLAIM_COLUMNS = tuple({"stop": "stop_cause"}.get(name, name) for name in _fields(Claim))
-RETRY_COLUMNS = ("issue_id", "identifier", *_fields(ev.Retry))
-PARKED_COLUMNS = ("issue_id", "identifier", *_fields(ev.Park), "since")
-PAUSE_COLUMNS = ("provider", *_fields(Pause))
-_BUDGET = ("scope", "key", "sessions", "turns", "tokens", "usd")
-
-
-def _claim(_: str, claim: Claim) -> tuple[Any, ...]:
-    ending = ev.encode(claim.ending).decode() if claim.ending else None
-    return tuple(ending if name == "ending" else getattr(claim, name) for name in claim.__struct_fields__)
-
-
-def _issue(issue_id: str, value: tuple[ev.View, tuple[str, str]]) -> tuple[Any, ...]:
+def _issue_row(issue_id: str, value: tuple[ev.View, tuple[str, str]]) -> tuple[Any, ...]:
     view, skip = value
     return (issue_id, view.identifier, msgspec.json.encode(view).decode(), *skip)
 
 
-_KINDS: dict[str, _Kind] = {
-    "issues": _Kind("issues", ("issue_id", "identifier", "data", "skip_rule", "skip_detail"), _issue),
-    "claims": _Kind("claims", CLAIM_COLUMNS, _claim),
-    "retries": _Kind("retries", RETRY_COLUMNS, lambda key, item: (key, item.identifier, *_all(item.retry))),
-    "parked": _Kind(
-        "parked", PARKED_COLUMNS, lambda key, item: (key, item.identifier, *_all(item.park), item.since)
+def _claim_row(_: str, claim: Claim) -> tuple[Any, ...]:
+    *facts, ending = astuple(claim)
+    return (*facts, ev.encode(ending).decode() if ending else None)
+
+
+def _budget(scope: str) -> Table:
+    columns = _columns("scope", "key", Spent)
+    where = f"scope = '{scope}'"
+    return Table("budget", columns, lambda key, spent: (scope, key, *astuple(spent)), "key", where=where)
+
+
+TABLES: dict[Part, Table] = {
+    "issues": Table("issues", _columns("issue_id", "identifier", "data", "skip_rule", "skip_detail"), _issue_row),
+    "running": Table("claims", _columns(Claim, stop="stop_cause"), _claim_row, order="claimed_at, run_id"),
+    "waiting": Table("retries", _columns("issue_id", "identifier", ev.Retry), order="due_at, issue_id"),
+    "parked": Table("parked", _columns("issue_id", "identifier", ev.Park, "since"), order="since, issue_id"),
+    "pauses": Table(
+        "pauses", _columns("provider", Pause), lambda key, pause: (key, *astuple(pause)), "provider", "provider"
     ),
-    "pauses": _Kind("pauses", PAUSE_COLUMNS, lambda key, pause: (key, *_all(pause))),
-    "effects": _Kind("effects", _fields(Effect), lambda _, effect: _all(effect)),
-    "workspaces": _Kind("workspaces", _fields(WorkspaceRecord), lambda _, record: _all(record)),
-    "spent on issue": _Kind("budget", _BUDGET, lambda key, spent: ("issue", key, *_all(spent)), keys=2),
-    "spent on day": _Kind("budget", _BUDGET, lambda key, spent: ("day", key, *_all(spent)), keys=2),
+    "effects": Table("effects", _columns(ev.EffectPlanned, at="planned_at"), key="effect_id"),
+    "workspaces": Table("workspaces", _columns(WorkspaceRecord), key="key", order="key"),
+    "spent": _budget("issue"),
+    "days": _budget("day"),
 }
-_SCOPES = {"spent on issue": ("issue",), "spent on day": ("day",)}
-_STATEMENTS = {name: (f"INSERT OR REPLACE {kind.insert}", kind.delete) for name, kind in _KINDS.items()}
+_REPLACE = {part: f"INSERT OR REPLACE {table.insert}" for part, table in TABLES.items()}
+_DELETE = {
+    part: f"DELETE FROM {table.name} WHERE {table.key} = ? AND {table.where}" for part, table in TABLES.items()
+}
 # A plain insert on purpose: a second run of a claimed issue must fail here, whatever the caller believes.
-_NEW_CLAIM = f"INSERT {_KINDS['claims'].insert}"
+_NEW_CLAIM = f"INSERT {TABLES['running'].insert}"
 
 
 def _value(schedule: Schedule, touched: Touched) -> Any:
-    key = touched.key
-    match touched.table:
-        case "issues":
-            view = schedule.issues.get(key)
-            return (view, schedule.skips.get(key, ("", ""))) if view else None
-        case "claims":
-            return schedule.running.get(key)
-        case "retries":
-            return schedule.waiting.get(key)
-        case "parked":
-            return schedule.parked.get(key)
-        case "pauses":
-            return schedule.pauses.get(key)
-        case "effects":
-            return schedule.effects.get(key)
-        case "workspaces":
-            return schedule.workspaces.get(key)
-        case "spent on issue":
-            return schedule.spent.get(key)
-        case "spent on day":
-            return schedule.days.get(key)
+    value = getattr(schedule, touched.part).get(touched.key)
+    if value is not None and touched.part == "issues":
+        return value, schedule.skips.get(touched.key, ("", ""))
+    return value
 
 
 def write(db: Connection, changes: Iterable[Change]) -> None:
@@ -129,10 +118,10 @@ def write(db: Connection, changes: Iterable[Change]) -> None:
         )
         _write_history(db, event, rows)
         for touched, value in rows:
-            if isinstance(event, ev.Claimed) and touched.table == "claims":
+            if isinstance(event, ev.Claimed) and touched.part == "running":
                 if touched in last:  # the run before it ended in the same transaction
                     _write_row(db, touched, last.pop(touched))
-                db.execute(_NEW_CLAIM, _claim(touched.key, value))
+                db.execute(_NEW_CLAIM, _claim_row(touched.key, value))
             else:
                 last[touched] = value
     for touched, value in last.items():
@@ -140,14 +129,20 @@ def write(db: Connection, changes: Iterable[Change]) -> None:
 
 
 def _write_row(db: Connection, touched: Touched, value: Any) -> None:
-    replace, delete = _STATEMENTS[touched.table]
+    part, key = touched
     if value is not None:
-        db.execute(replace, _KINDS[touched.table].values(touched.key, value))
+        db.execute(_REPLACE[part], TABLES[part].row(key, value))
     else:
-        db.execute(delete, (*_SCOPES.get(touched.table, ()), touched.key))
+        db.execute(_DELETE[part], (key,))
 
 
 # -- what is only read by people --------------------------------------------------------------------------------
+
+
+_AMOUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "total_tokens", "cost_usd")
+_ADDED_UP = ", ".join(f"{name} = {name} + excluded.{name}" for name in ("runs", "turns", "seconds", *_AMOUNTS))
+_ADD_TO_TOTALS = f"""INSERT INTO run_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                     ON CONFLICT (status) DO UPDATE SET {_ADDED_UP}"""
 
 
 def _write_history(db: Connection, event: ev.AnyEvent, rows: tuple[tuple[Touched, Any], ...]) -> None:
@@ -188,13 +183,4 @@ def _run_ended(db: Connection, event: ev.RunEnded, claim: Claim) -> None:
             *(event.reason, event.session_id or claim.session_id, *amounts),
         ),
     )
-    db.execute(
-        """INSERT INTO run_totals VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT (status) DO UPDATE SET
-               runs = runs + 1, turns = turns + excluded.turns, seconds = seconds + excluded.seconds,
-               input_tokens = input_tokens + excluded.input_tokens,
-               output_tokens = output_tokens + excluded.output_tokens,
-               cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-               total_tokens = total_tokens + excluded.total_tokens, cost_usd = cost_usd + excluded.cost_usd""",
-        (event.status, event.turns, seconds, *amounts),
-    )
+    db.execute(_ADD_TO_TOTALS, (event.status, 1, event.turns, seconds, *amounts))

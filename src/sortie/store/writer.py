@@ -102,11 +102,7 @@ class Writer:
         return None
 
     def _explained(self, error: Exception) -> Exception:
-        if not isinstance(error, sqlite3.Error):
-            return error
-        explained = explain(error, self._path)
-        explained.__cause__ = error
-        return explained
+        return explain(error, self._path) if isinstance(error, sqlite3.Error) else error
 
 
 def _answer(batch: list[_Job], failures: list[Exception | None]) -> None:
