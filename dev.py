@@ -109,7 +109,7 @@ def synchronise(uv: str) -> None:
     first = not PROGRAMS.exists()
     step(
         "creating .venv (first time only)" if first else "checking .venv",
-        [uv, "sync", "--frozen", "--python", sys.executable],
+        [uv, "sync", "--frozen", "--inexact", "--python", sys.executable],
         ".venv cannot be brought up to date with uv.lock; check the network and run this again.",
     )
 

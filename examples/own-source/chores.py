@@ -12,21 +12,26 @@ from typing import Any
 from msgspec.structs import replace
 
 import sortie
-from sortie.core.conclude import Next, Outcome
-from sortie.core.observe import Look
-from sortie.core.policy import Policy
-from sortie.runs.spec import AgentSpec, PromptSpec, RunLimits, WorkspaceSpec
-from sortie.sources.source import RunFacts, Write
+from sortie import (
+    AgentSpec,
+    Limits,
+    Look,
+    Next,
+    Outcome,
+    Policy,
+    PromptSpec,
+    RunFacts,
+    RunLimits,
+    WorkspaceSpec,
+    Write,
+)
 
 
-class Chores:
-    """Implements `sortie.Source`."""
-
+class Chores(sortie.Source):
     name = "chores"
-    policy = Policy(active_states=("todo",), terminal_states=("done",), max_concurrent=2)
-    secrets = watched_files = ()
-    poll_interval = 60.0
-    keep_days = 7.0
+    policy = Policy(
+        active_states=("todo",), terminal_states=("done",), max_concurrent=2, per_issue=Limits(sessions=5)
+    )
 
     def __init__(self, directory: Path, commands: Mapping[str, str]) -> None:
         self.workspace_root = str(directory / "workspaces")
@@ -40,10 +45,9 @@ class Chores:
         return Look(issues=active, states={key: issue.state for key, issue in self.issues.items()})
 
     async def fetch(self, issue_id: str) -> sortie.Issue:
+        if issue_id not in self.issues:
+            raise sortie.TrackerError(sortie.TrackerError.NOT_FOUND, f"There is no chore {issue_id}.")
         return self.issues[issue_id]
-
-    async def find(self, name: str) -> sortie.Issue:
-        return await self.fetch(name)
 
     async def fetch_states(self, issue_ids: Any) -> dict[str, str]:
         return {key: self.issues[key].state for key in issue_ids if key in self.issues}
@@ -53,9 +57,6 @@ class Chores:
 
     # how it is run
 
-    def workspace_key(self, identifier: str) -> str:
-        return sortie.workspace_key(identifier)
-
     def spec_for(self, issue: sortie.Issue, run: RunFacts) -> sortie.RunSpec:
         return sortie.RunSpec(
             store_id=run.store_id,
@@ -64,52 +65,23 @@ class Chores:
             issue=issue,
             agent=AgentSpec(kind="command", command=self._commands[issue.id]),
             prompt=PromptSpec(text=f"Do {issue.title}.", is_template=False),
-            workspace=WorkspaceSpec(root=self.workspace_root, key=self.workspace_key(issue.identifier)),
+            workspace=WorkspaceSpec(
+                root=self.workspace_root, key=self.workspace_key(issue.identifier), known=run.workspace
+            ),
+            resume=run.resume,
             limits=RunLimits(max_turns=1),
         )
 
     # how its end is judged
 
-    def writes_at_end(self, issue: sortie.Issue, outcome: Outcome, *_: object) -> list[Write]:
+    def writes_at_end(self, issue: sortie.Issue, claim: sortie.Claim, outcome: Outcome, *_: object) -> list[Write]:
         is_done = outcome.status == "succeeded" and not outcome.soft_stop
         return [Write(name="done", verb="transition", argument="done")] if is_done else []
 
-    def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:
-        if outcome.soft_stop:
-            return Next(then="parked", why=outcome.reason or outcome.soft_stop)
-        return Next(then="released", why=f"it is {state}")
-
-    # what chores do without
-
-    async def comment(self, issue_id: str, body: str) -> None:
-        pass
-
-    async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
-        return {"error": "there are no tools"}
-
-    async def aclose(self) -> None:
-        pass
-
-    def warnings(self, look: Look) -> tuple[()]:
-        return ()
-
-    def writes_at_start(self, *_: object) -> tuple[()]:
-        return ()
-
-    def progress_state(self, issue: sortie.Issue) -> str:
-        return ""
-
-    def needs_login(self, kind: str) -> bool:
-        return False
-
-    def missing_agent(self) -> None:
-        return None
-
-    def removal_of(self, *_: object) -> None:
-        return None
-
-    def renew(self) -> None:
-        return None
+    def conclude(self, claim: sortie.Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
+        if state != "done":
+            return Next(then="parked", why=outcome.reason or outcome.soft_stop or "it could not be ticked off")
+        return Next(then="released", why="it is done")
 
 
 def main() -> None:

@@ -11,8 +11,12 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .agents.agent import Agent, AgentSession, AgentSettings, Reporter, SessionOrder
+    from .core.conclude import Next, Outcome
     from .core.decide import decide
-    from .core.model import Blocker, Comment, Issue, IssueRef, Usage
+    from .core.model import AgentChoice, Blocker, Comment, Issue, IssueRef, Limits, Usage
+    from .core.observe import Look
+    from .core.policy import Policy
+    from .core.records import Claim
     from .core.schedule import Schedule
     from .engine.orchestrator import Orchestrator
     from .engine.report import Summary
@@ -26,19 +30,23 @@ if TYPE_CHECKING:
         TrackerError,
         WorkspaceError,
     )
-    from .hosts.host import Host
+    from .hosts.host import Host, HostInfo, RunLost, RunNotFound
     from .hosts.local_host import LocalHost
     from .protocol.status_file import Status, delete_status, parse_status, read_status
-    from .runs.spec import RunSpec
+    from .runs.spec import AgentSpec, HooksSpec, PromptSpec, RunLimits, RunSpec, WorkspaceSpec
     from .sources.issues import IssueSource
-    from .sources.source import Source
+    from .sources.source import RunFacts, Source, Write
     from .trackers.tracker import Candidates, Tracker, TrackerSettings
     from .workspace.directory import workspace_key
 
 _HOMES = {
     "agents.agent": ("Agent", "AgentSettings", "Reporter", "AgentSession", "SessionOrder"),
     "core.decide": ("decide",),
-    "core.model": ("Blocker", "Comment", "Issue", "IssueRef", "Usage"),
+    "core.conclude": ("Next", "Outcome"),
+    "core.model": ("AgentChoice", "Blocker", "Comment", "Issue", "IssueRef", "Limits", "Usage"),
+    "core.observe": ("Look",),
+    "core.policy": ("Policy",),
+    "core.records": ("Claim",),
     "core.schedule": ("Schedule",),
     "engine.report": ("Summary",),
     "engine.orchestrator": ("Orchestrator",),
@@ -52,33 +60,48 @@ _HOMES = {
         "TrackerError",
         "WorkspaceError",
     ),
-    "hosts.host": ("Host",),
+    "hosts.host": ("Host", "HostInfo", "RunLost", "RunNotFound"),
     "hosts.local_host": ("LocalHost",),
     "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
-    "runs.spec": ("RunSpec",),
+    "runs.spec": ("AgentSpec", "HooksSpec", "PromptSpec", "RunLimits", "RunSpec", "WorkspaceSpec"),
     "sources.issues": ("IssueSource",),
-    "sources.source": ("Source",),
+    "sources.source": ("RunFacts", "Source", "Write"),
     "trackers.tracker": ("Candidates", "Tracker", "TrackerSettings"),
     "workspace.directory": ("workspace_key",),
 }
 
 __all__ = [
     "Agent",
+    "AgentChoice",
     "AgentError",
     "AgentSession",
     "AgentSettings",
+    "AgentSpec",
     "Blocker",
     "Candidates",
+    "Claim",
     "Comment",
     "ConfigurationError",
     "HookError",
+    "HooksSpec",
     "Host",
+    "HostInfo",
     "Issue",
     "IssueRef",
     "IssueSource",
+    "Limits",
     "LocalHost",
+    "Look",
+    "Next",
     "Orchestrator",
+    "Outcome",
+    "Policy",
+    "PromptSpec",
     "Reporter",
+    "RunFacts",
+    "RunLimits",
+    "RunLost",
+    "RunNotFound",
     "RunSpec",
     "Schedule",
     "SessionOrder",
@@ -92,6 +115,8 @@ __all__ = [
     "TrackerSettings",
     "Usage",
     "WorkspaceError",
+    "WorkspaceSpec",
+    "Write",
     "decide",
     "delete_status",
     "parse_status",

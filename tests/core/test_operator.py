@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sortie.core import events as ev
+from sortie.core.conclude import Next, Outcome, conclude
 from sortie.core.decide import Tick, decide
 from sortie.core.operator import Reply, obey
 from sortie.core.policy import Limits, Spent
@@ -194,11 +195,37 @@ def test_a_start_by_hand_respects_the_budgets_of_the_issue_and_the_day():
 
 
 @pytest.mark.parametrize("state", ["Backlog", "Done"])
-def test_a_run_that_a_person_started_is_not_stopped_for_what_the_source_shows(state):
-    made = schedule(running(cause="started"), view(state=state))
+def test_a_run_that_a_person_started_is_not_stopped_for_what_the_source_showed_then(state):
+    made = schedule(running(asked_in=state), view(state=state))
     assert causes(made) == []
-    made.running["1"] = running(cause="new")
+    made.running["1"] = running()
     assert causes(made) != []
+
+
+def test_a_run_that_a_person_started_is_stopped_when_its_issue_is_closed_or_gone():
+    made = schedule(running(asked_in="Backlog"), view(state="Icebox"))
+    assert causes(made) == []
+    made = schedule(running(asked_in="Backlog"), view(state="Done"))
+    assert causes(made) == ["terminal"]
+    del made.issues["1"]
+    assert causes(made) == ["gone"]
+
+
+def test_what_a_person_asked_for_stays_parked_where_it_is_and_asked_for_after_a_failure():
+    """Not active as it was before, until it is moved."""
+    run = running(asked_in="Backlog")
+    made = schedule(run, view(state="Backlog"))
+    failed = Outcome(status="failed", turns=0, error="exit 1", error_kind="turn_failed")
+    (settled,) = conclude(made, run, failed, Next(then="released", why=""), used=False, now=NOW)
+    assert isinstance(settled, ev.Settled)
+    assert settled.retry is not None
+    assert settled.retry.by_hand
+    blocked = Outcome(status="succeeded", turns=1, soft_stop="blocked")
+    (settled,) = conclude(made, run, blocked, Next(then="parked", why="x"), used=False, now=NOW)
+    made.apply(settled)
+    assert causes(made) == []
+    made.apply(ev.IssueSeen(at=NOW, issue_id="1", view=view(state="Icebox")))
+    assert isinstance(decide(made, Tick(now=NOW, candidates_known=True))[0], ev.Unparked)
 
 
 def test_a_run_that_a_person_started_is_stopped_when_it_is_overdue():

@@ -99,6 +99,49 @@ def test_what_waits_for_an_issue_that_failed_does_not_start(project):
     assert "T-1 (Cancelled)" in project.sortie("why", "T-2").stdout
 
 
+# -- what a person starts ---------------------------------------------------------------------------------------
+
+
+def test_a_person_starts_by_its_name_what_no_rule_would_start_and_it_stays_parked(project):
+    """Blocked stays blocked, wherever the issue is; `unpark` lets it go on there."""
+    project.workflow({"budget": {"per_issue": {"sessions": 9}}})
+    project.add("1", f"{says('$SORTIE_ATTEMPT')}; {BLOCKED}", state="Backlog")
+    service = project.start()
+    service.until(lambda: project.sortie("start", "T-1").returncode == 0)
+    service.until(lambda: "1" in project.parked())
+    service.stop()
+    assert project.run() == 3
+    assert project.parked()["1"][0] == "signal"
+    assert project.sortie("unpark", "T-1").returncode == 0
+    assert project.run() == 3
+    assert project.diary() == ["1", "2"]
+
+
+def test_a_start_that_was_asked_for_before_is_made_though_there_is_nothing_else_to_do(project):
+    project.workflow({"tracker": {"handoff_state": "Review"}})
+    project.add("1", REVIEW, state="Backlog")
+    assert project.run() == 0
+    assert project.sortie("start", "T-1", "T-2").returncode == 1  # there is no T-2
+    assert project.run() == 0
+    assert project.state("1") == "Review"
+    assert len(project.runs("1")) == 1
+
+
+def test_a_run_that_a_person_started_ends_with_its_issue(project):
+    """It goes on where the issue was, and is stopped when that is closed or gone."""
+    for issue_id in "12":
+        project.add(issue_id, f"{says('$SORTIE_ISSUE_ID')}; {FOR_EVER}", state="Backlog")
+    service = project.start()
+    service.until(lambda: project.sortie("start", "T-1", "T-2").returncode == 0)
+    service.until(lambda: len(project.diary()) == 2)
+    project.edit("1", state="Done")
+    project.write_issues([record for record in project.issues() if record["id"] != "2"])
+    service.until(lambda: project.runs("1") and project.runs("2"))
+    service.stop()
+    assert [project.runs(issue_id)[0].status for issue_id in "12"] == ["cancelled", "cancelled"]
+    assert project.schedule().waiting == {}
+
+
 def most_at_once(project: Project) -> int:
     running = most = 0
     for event in project.events(ev.AnyEvent):
@@ -256,7 +299,7 @@ def test_an_agent_whose_issue_is_closed_may_end_its_turn_and_begins_no_other(pro
     (ended,) = service.until(lambda: project.events(ev.RunEnded, "1"))
     service.stop()
     assert project.diary() == ["last words"]
-    assert (ended.status, ended.stop, ended.turns) == ("cancelled", "terminal", 1)
+    assert (ended.status, ended.stop, ended.turns) == ("succeeded", "", 1)
 
 
 @pytest.mark.parametrize(("verb", "parked"), [("stop", True), ("retry", False)])

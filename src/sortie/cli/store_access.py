@@ -32,6 +32,7 @@ PLACE = click.Path(path_type=Path)
 DEFAULT = "WORKFLOW.md"
 TRACKER_DEADLINE = 30.0
 BY_POSITION = "sortie.workflow"
+STORE_MAGIC = b"SQLite format 3\0"
 
 
 def workflow_option(command: Command) -> Command:
@@ -41,7 +42,7 @@ def workflow_option(command: Command) -> Command:
         "--workflow",
         type=PLACE,
         callback=_choose,
-        help="The workflow, or its directory; ./WORKFLOW.md if left out.",
+        help="The workflow, or its directory, or the store of another source; ./WORKFLOW.md if left out.",
     )(command)
 
 
@@ -138,15 +139,26 @@ def load_config(workflow: Path) -> Config:
 
 
 def examine_config(workflow: Path) -> Examination:
-    """For commands that look at the store: a workflow that broke after the service started must not stop them."""
-    require_workflow(workflow)
+    """For commands that look at the store: a workflow that broke, or went, after the service started must not stop
+    them, and a source of one's own has none: then the store itself is named."""
     found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False)
+    if _is_store(workflow):
+        return replace(found, config=replace(found.config, db_path=workflow.absolute()))
     config = _as_served(found.config)
     if found.workflow is None:
         if not config.db_path.exists():
             load_checked(workflow)  # raises with every problem
-        complain(f"{workflow} is broken (`sortie validate` says how); this is {config.db_path}.")
+        what = "is broken (`sortie validate` says how)" if workflow.exists() else "is gone"
+        complain(f"{workflow} {what}; this is {config.db_path}.")
     return replace(found, config=config)
+
+
+def _is_store(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(STORE_MAGIC)) == STORE_MAGIC
+    except OSError:
+        return False
 
 
 def _as_served(config: Config) -> Config:

@@ -21,7 +21,7 @@ from ..core.redact import Redactor
 from ..errors import SortieError, TrackerError
 from ..store.load import Loaded, look
 from ..store.lock import holder_of
-from ..store.queries import LoggedEvent, events, find_issue
+from ..store.queries import LoggedEvent, events, find_issue, last_policy
 from ..workflow.config import Config
 from .format import clean, duration, runnable, stamp
 from .main import DONE, FAILED
@@ -84,6 +84,7 @@ def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
                 known = look(db, issue_id=issue_id)
                 for sentence in known.unreadable:
                     complain(sentence)
+                known.schedule.policy = last_policy(db) or config.policy()
                 situation = situation_of(issue_id, known, now, served=served)
                 return situation, events(db, issue_id=issue_id, limit=EVENTS_SHOWN, last=True)
     return _ask_tracker(config, issue), []
@@ -124,6 +125,9 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
         return Situation(
             "released", "Nothing is to be done: the tracker does not show it among the active issues any more."
         )
+    state = schedule.issues[issue_id].state
+    if not schedule.policy.is_active(state):
+        return Situation("released", f"Nothing is to be done: it is in {state}, which is not an active state.")
     if issue_id in schedule.skips:
         rule, detail = schedule.skips[issue_id]
         because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)

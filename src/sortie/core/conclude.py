@@ -111,7 +111,9 @@ def with_our_stop(outcome: Outcome, claim: Claim) -> Outcome:
 
     Only where the agent was done before our signal reached it does its word stand, unless the issue is gone.
     """
-    spared = ("shutdown", "stalled", "timed_out", "operator") if outcome.soft_stop else ("shutdown",)
+    spared = {"shutdown", "terminal", "inactive"}
+    if outcome.soft_stop:
+        spared |= {"stalled", "timed_out", "operator"}
     if not claim.stop or (outcome.status == "succeeded" and claim.stop in spared):
         return outcome
     return stopped(outcome, claim.stop, claim.stop_detail)
@@ -120,23 +122,31 @@ def with_our_stop(outcome: Outcome, claim: Claim) -> Outcome:
 # -- issues of a tracker ----------------------------------------------------------------------------------------
 
 
-def wants_handoff(outcome: Outcome, policy: Policy, state: str) -> bool:
+def wants_handoff(outcome: Outcome, policy: Policy, state: str, *, by_hand: bool = False) -> bool:
     """Whether the end of this run is to move the issue to the hand-off state."""
     return (
         bool(policy.handoff_state)
         and not outcome.stop
         and outcome.status == "succeeded"
         and outcome.soft_stop != "blocked"
-        and policy.is_active(state)
+        and is_workable(policy, state, by_hand=by_hand)
     )
 
 
-def judge_issue(outcome: Outcome, policy: Policy, state: str, handed: bool | None) -> Next:
+def is_workable(policy: Policy, state: str, *, by_hand: bool) -> bool:
+    """Whether an issue in this state is worked on: an active one, or any that a person asked for and that is not
+    over."""
+    return policy.is_active(state) or (by_hand and not policy.is_terminal(state))
+
+
+def judge_issue(
+    outcome: Outcome, policy: Policy, state: str, handed: bool | None, *, by_hand: bool = False
+) -> Next:
     """What becomes of an issue whose run succeeded. `handed` is None where no hand-off was due, else whether it
     worked; `state` is the issue's own after it."""
     if handed:
         return Next(then="released", why=f"handed over to {policy.handoff_state}")
-    if outcome.soft_stop == "blocked" or (outcome.soft_stop and policy.is_active(state)):
+    if outcome.soft_stop == "blocked" or (outcome.soft_stop and (by_hand or policy.is_active(state))):
         return Next(then="parked", why=outcome.reason or outcome.soft_stop)
     if not policy.is_active(state):
         return Next(then="released", why=f"the issue is in {state or 'no known state'}, which is not active")
@@ -171,7 +181,8 @@ def conclude(
     that of the issue as it is parked.
     """
     result = settle(schedule, claim, outcome, judged, used=used, now=now)
-    turn = schedule.running[claim.issue_id].turn
+    turn, view = schedule.running[claim.issue_id].turn, schedule.issues.get(claim.issue_id)
+    known = (state or (view.state if view else "")) if claim.by_hand else ""
     settled = ev.Settled(
         at=now,
         issue_id=claim.issue_id,
@@ -179,13 +190,13 @@ def conclude(
         identifier=claim.identifier,
         why=result.why,
         retry=result.retry,
-        park=replace(result.park, fingerprint=fingerprint) if result.park else None,
+        park=replace(result.park, fingerprint=fingerprint, state=known) if result.park else None,
         refund=day_of(claim.claimed_at) if result.refund else "",
         # the turn that was charged and did not complete; none where the agent did not get that far
         refund_turns=max(turn - outcome.turns, 0) if result.refund_turns else 0,
     )
-    known = _new_view(schedule, claim, outcome, state, now)
-    return [*known, *_pause(schedule, claim, outcome, result, now), settled]
+    seen = _new_view(schedule, claim, outcome, state, now)
+    return [*seen, *_pause(schedule, claim, outcome, result, now), settled]
 
 
 def _new_view(
@@ -289,7 +300,8 @@ def _after_failure(outcome: Outcome, run: Claim, policy: Policy, now: float) -> 
 def _again(outcome: Outcome, run: Claim, kind: RetryKind, due: float, *, failures: int = 0) -> Retry:
     """What a person asked for is still asked for after a failure or a restart; only a success is the end of it."""
     return Retry(
-        kind="started" if run.by_hand and kind in ("error", "resume", "limit") else kind,
+        kind=kind,
+        by_hand=run.by_hand and kind != "continuation",
         attempt=run.attempt + 1,
         due_at=due,
         failures=failures,

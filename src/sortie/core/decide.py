@@ -19,6 +19,7 @@ from . import events as ev
 from .model import like
 from .policy import Spent, day_of, session_refused
 from .ready_queue import Group, Order, ReadyQueue, dispatch_order, group_of, reason_against
+from .records import Claim
 from .schedule import Schedule
 
 
@@ -68,8 +69,8 @@ def _stops(schedule: Schedule, tick: Tick) -> list[ev.AnyEvent]:
         if run.stop or run.ended:
             continue
         reason = late.get(run.run_id)
-        if reason is None and tick.candidates_known and not run.by_hand:
-            reason = _lost_its_issue(schedule, run.issue_id)
+        if reason is None and tick.candidates_known:
+            reason = _lost_its_issue(schedule, run)
         if reason:
             cause, detail = reason
             found.append(
@@ -78,10 +79,12 @@ def _stops(schedule: Schedule, tick: Tick) -> list[ev.AnyEvent]:
     return found
 
 
-def _lost_its_issue(schedule: Schedule, issue_id: str) -> tuple[str, str] | None:
-    view = schedule.issues.get(issue_id)
+def _lost_its_issue(schedule: Schedule, run: Claim) -> tuple[str, str] | None:
+    view = schedule.issues.get(run.issue_id)
     if view is None:
         return "gone", "the issue is no longer in the tracker"
+    if run.by_hand and (view.state == run.asked_in or not schedule.policy.is_terminal(view.state)):
+        return None  # a person wanted it in spite of that
     if schedule.policy.is_terminal(view.state):
         return "terminal", f"the issue moved to {view.state}"
     handoff = schedule.policy.handoff_state
@@ -120,13 +123,15 @@ class _Dispatch:
         schedule, found = self.schedule, list[ev.AnyEvent]()
         for issue_id in sorted(self.queue.fresh & schedule.waiting.keys() - self.passed_over):
             waiting = schedule.waiting[issue_id]
-            asked_for = waiting.retry.kind == "started" and issue_id in schedule.issues
+            asked_for = waiting.retry.by_hand and issue_id in schedule.issues
             if not asked_for and (why := self._left(issue_id)):
                 name = waiting.identifier
                 found.append(ev.RetryDropped(at=self.now, issue_id=issue_id, identifier=name, why=why))
         for issue_id in sorted(self.queue.fresh & schedule.parked.keys() - self.passed_over):
-            # Missing altogether proves nothing (a half-written file, a search index that lags): it stays parked.
-            if issue_id in schedule.issues and (why := self._left(issue_id)):
+            # Missing altogether proves nothing (a half-written file, a search index that lags): it stays parked, as
+            # it does where it was when a run that a person had asked for ended there.
+            view, park = schedule.issues.get(issue_id), schedule.parked[issue_id].park
+            if view and view.state != park.state and (why := self._left(issue_id)):
                 name = schedule.parked[issue_id].identifier
                 found.append(ev.Unparked(at=self.now, issue_id=issue_id, identifier=name, why=why))
         return found
@@ -170,7 +175,7 @@ class _Dispatch:
             view = schedule.issues.get(issue_id)
             if view is None or issue_id in self.passed_over or waiting.retry.due_at > self.now:
                 continue
-            if waiting.retry.kind == "started" or (
+            if waiting.retry.by_hand or (
                 schedule.policy.is_active(view.state) and not reason_against(schedule, view)
             ):
                 due.append((self._rank(issue_id), dispatch_order(view, waiting)))
@@ -232,6 +237,8 @@ class _Dispatch:
             self.tried.add(provider)
         self.room[host] -= 1
         cause, failures = self._cause(view)
+        waiting = self.schedule.waiting.get(view.id)
+        by_hand = waiting is not None and waiting.retry.by_hand
         attempt, session_id = self.schedule.reached(view.id)
         agent = self.schedule.agent_of(view)
         claimed = ev.Claimed(
@@ -247,6 +254,7 @@ class _Dispatch:
             day=self.day,
             provider="" if provider == agent else provider,
             host=host,
+            asked_in=view.state if by_hand else "",
         )
         self._tell(view, claimed)
 
@@ -268,8 +276,17 @@ class _Dispatch:
             self._skip(view, ("parked", parked.park.reason))
             return True
         attempt, session_id = self.schedule.reached(view.id)
+        waiting = self.schedule.waiting.get(view.id)
+        by_hand = waiting is not None and waiting.retry.by_hand
         reason = f"the budget of this issue is used up: {spent}"
-        park = ev.Park(kind="budget", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
+        park = ev.Park(
+            kind="budget",
+            reason=reason,
+            fingerprint="",
+            attempt=attempt,
+            session_id=session_id,
+            state=view.state if by_hand else "",
+        )
         self._tell(view, ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park))
         return True
 
@@ -290,7 +307,7 @@ class _Dispatch:
 
     def _explain(self, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
-        asked_for = waiting is not None and waiting.retry.kind == "started"
+        asked_for = waiting is not None and waiting.retry.by_hand
         reason = None if asked_for else reason_against(self.schedule, view)
         if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
             reason = ("waiting", waiting.retry.kind)

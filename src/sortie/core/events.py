@@ -88,6 +88,7 @@ class Claimed(AnyEvent, frozen=True, kw_only=True, tag="claim"):
     """A run owns the issue from here to its `Settled`. One session is charged.
 
     `provider` is who limits the agent, where that is not its kind alone; `host` is where the run executes.
+    `asked_in` is the state of an issue that a person asked to start, empty where nobody did.
     """
 
     identifier: str
@@ -99,15 +100,18 @@ class Claimed(AnyEvent, frozen=True, kw_only=True, tag="claim"):
     day: str = ""
     provider: str = ""
     host: str = ""
+    asked_in: str = ""
 
 
 class WorkspaceMade(AnyEvent, frozen=True, kw_only=True, tag="workspace"):
-    """The run works in this directory; `inode` tells it from another one at the same path (0: not recorded)."""
+    """The run works in this directory; `inode` tells it from another one at the same path (0: not recorded).
+    `signal` is where its agent leaves its word."""
 
     identifier: str
     key: str
     path: str
     inode: int = 0
+    signal: str = ".sortie/status"
     number: int = 0
 
 

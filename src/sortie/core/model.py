@@ -154,22 +154,27 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 class Retry(Struct, frozen=True, kw_only=True):
+    """`by_hand`: a person asked for it, so what the source shows of the issue does not keep it from starting."""
+
     kind: RetryKind
     attempt: int
     due_at: float
     failures: int = 0
     error: str = ""
     session_id: str = ""
+    by_hand: bool = False
 
 
 class Park(Struct, frozen=True, kw_only=True):
-    """Put aside until a person acts; `session_id` lets the agent go on where it asked."""
+    """Put aside until a person acts; `session_id` lets the agent go on where it asked. `state` is that of an issue
+    whose run a person had asked for: though it is not active, it stays parked as long as it is there."""
 
     kind: ParkKind
     reason: str
     fingerprint: str
     attempt: int = 0
     session_id: str = ""
+    state: str = ""
 
 
 class Overdue(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .model import RetryKind, like
+from .policy import session_refused
 from .records import Claim, ParkedIssue, Waiting
 from .schedule import Schedule
 
@@ -80,7 +81,7 @@ def _unpark(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
         identifier=name,
         why="by hand",
         reset_budget=parked.park.kind == "budget",
-        retry=_next_try(schedule, issue_id, "unparked", now),
+        retry=replace(_next_try(schedule, issue_id, "unparked", now), by_hand=_is_inactive(schedule, issue_id)),
     )
     return Reply(True, f"{name} is free to start again.", (freed,))
 
@@ -92,9 +93,17 @@ def _stop(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
             return Reply(False, f"{name} is ending already.")
         stopping = ev.Stopping(at=now, issue_id=issue_id, run_id=run.run_id, cause="operator", detail=reason)
         return Reply(True, f"{name} is being stopped and parked.", (stopping,))
-    if issue_id in schedule.waiting:
+    if waiting := schedule.waiting.get(issue_id):
         attempt, session_id = schedule.reached(issue_id)
-        park = ev.Park(kind="operator", reason=reason, fingerprint="", attempt=attempt, session_id=session_id)
+        view = schedule.issues.get(issue_id)
+        park = ev.Park(
+            kind="operator",
+            reason=reason,
+            fingerprint="",
+            attempt=attempt,
+            session_id=session_id,
+            state=view.state if view and waiting.retry.by_hand else "",
+        )
         parked = ev.Parked(at=now, issue_id=issue_id, identifier=name, park=park)
         return Reply(True, f"{name} will not be tried again; it is parked.", (parked,))
     return Reply(False, f"{name} is not running.")
@@ -124,9 +133,18 @@ def _start(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
         return Reply(False, f"{name} is running.")
     if issue_id not in schedule.issues:
         return Reply(False, f"{name} is not in the tracker.")
-    retry = _next_try(schedule, issue_id, "started", now)
+    view = schedule.issues[issue_id]
+    if spent := session_refused(schedule.spent_on(issue_id), schedule.limits_of(view)):
+        return Reply(False, f"{name} has used up its budget ({spent}); `sortie unpark {name}` gives it a new one.")
+    retry = replace(_next_try(schedule, issue_id, "started", now), by_hand=True)
     asked = ev.Requested(at=now, issue_id=issue_id, identifier=name, retry=retry)
     return Reply(True, f"{name} starts as soon as there is a slot.", (asked,))
+
+
+def _is_inactive(schedule: Schedule, issue_id: str) -> bool:
+    """Then only a person's word lets it start."""
+    view = schedule.issues.get(issue_id)
+    return view is not None and not schedule.policy.is_active(view.state)
 
 
 def _next_try(schedule: Schedule, issue_id: str, kind: RetryKind, now: float) -> ev.Retry:

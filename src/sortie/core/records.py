@@ -34,6 +34,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     provider: str = ""
     inode: int = 0
     seen: int = 0
+    asked_in: str = ""
+    signal: str = ".sortie/status"
     ending: ev.RunEnded | None = None
 
     @property
@@ -48,7 +50,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     @property
     def by_hand(self) -> bool:
         """A person started it, so what the source shows of the issue does not end it."""
-        return self.cause == "started"
+        return bool(self.asked_in)
 
 
 class Waiting(Struct, frozen=True, kw_only=True):

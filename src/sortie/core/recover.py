@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from math import inf
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from .records import Claim
 from .schedule import Schedule
 
 
-def outcome_after_crash(claim: Claim, signal: str, reason: str) -> Outcome:
+def outcome_after_crash(claim: Claim, signal: str, reason: str, *, recoverable: bool = True) -> Outcome:
     """How a run ended that nobody saw the end of. `signal` is what its agent had written.
 
     Where its turn had completed, what the agent wrote is its word, and files outlive orchestrators. Everything else
@@ -28,7 +29,8 @@ def outcome_after_crash(claim: Claim, signal: str, reason: str) -> Outcome:
     if claim.stop and claim.stop != "shutdown":
         return stopped(reached, claim.stop, claim.stop_detail)
     if claim.turn_done and signal:
-        return replace(signalled(signal, reason, reached.turns), session_id=claim.session_id)
+        word = signalled(signal, reason, reached.turns, recoverable=recoverable)
+        return replace(word, session_id=claim.session_id)
     return stopped(reached, "crash", "the orchestrator died during this run")
 
 
@@ -46,11 +48,11 @@ def was_handed_over(log: Iterable[ev.AnyEvent]) -> bool:
 
 
 def recover(schedule: Schedule, now: float) -> list[ev.AnyEvent]:
-    """A clock that was set back must not postpone a retry beyond the longest back-off."""
-    latest = now + schedule.policy.backoff_cap
-    why = "its time lay further ahead than the longest back-off"
+    """A clock that was set back must not postpone a retry beyond the longest back-off, nor what was due at once."""
+    cap, why = schedule.policy.backoff_cap, "its time lay further ahead than the longest back-off"
+    latest = {"limit": inf, "resume": now}
     return [
-        ev.RetryDue(at=now, issue_id=issue_id, due_at=latest, why=why)
+        ev.RetryDue(at=now, issue_id=issue_id, due_at=limit, why=why)
         for issue_id, waiting in sorted(schedule.waiting.items())
-        if waiting.retry.kind != "limit" and waiting.retry.due_at > latest
+        if waiting.retry.due_at > (limit := latest.get(waiting.retry.kind, now + cap))
     ]

@@ -207,7 +207,7 @@ class Schedule:
             used=known is not None and known.used and known.inode == event.inode,
         )
         self._put("workspaces", event.key, record)
-        self._update(event, workspace=event.path, inode=event.inode)
+        self._update(event, workspace=event.path, inode=event.inode, signal=event.signal)
 
     def _settle(self, event: ev.Settled) -> None:
         issue_id = event.issue_id

@@ -248,6 +248,7 @@ class ActiveRun:
             key=message.key,
             path=message.path,
             inode=message.inode,
+            signal=message.signal,
             number=number,
         )
 
@@ -299,7 +300,10 @@ class ActiveRun:
         issue = await self._refresh()
         if issue is None:
             return msg.Stop(cause="gone", detail="the issue left the tracker")
-        return msg.Proceed(issue=issue) if self.source.policy.is_active(issue.state) else msg.Stop()
+        goes_on = self.source.policy.is_active(issue.state) or (
+            self.claim.by_hand and issue.state in (self.claim.asked_in, self._first_state)
+        )
+        return msg.Proceed(issue=issue) if goes_on else msg.Stop()
 
     async def _refresh(self) -> Issue | None:
         """The issue as the source shows it, or as last known where it does not answer; None where it is gone."""

@@ -110,7 +110,8 @@ class Cleanup:
 
     def _is_over(self, row: WorkspaceRecord, state: str) -> bool:
         schedule = self._context.schedule
-        wanted = row.issue_id in schedule.running or row.issue_id in schedule.waiting  # perhaps by hand
+        # A person may have wanted it in spite of its state.
+        wanted = any(row.issue_id in held for held in (schedule.running, schedule.waiting, schedule.parked))
         return schedule.policy.is_terminal(state) and not wanted
 
     async def _states(self, rows: list[WorkspaceRecord]) -> Mapping[str, str]:
@@ -128,7 +129,8 @@ class Cleanup:
         context, now = self._context, self._context.clock.now()
         for row in rows:
             state = states.get(row.issue_id, "")
-            if row.issue_id in context.schedule.parked and context.schedule.policy.is_terminal(state):
+            parked = context.schedule.parked.get(row.issue_id)
+            if parked and parked.park.state != state and context.schedule.policy.is_terminal(state):
                 why = f"the issue moved to {state}"
                 freed = ev.Unparked(at=now, issue_id=row.issue_id, identifier=row.identifier, why=why)
                 context.ledger.post(freed)

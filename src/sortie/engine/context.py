@@ -12,6 +12,8 @@ from ..core import events as ev
 from ..core.records import Claim
 from ..core.redact import Redactor
 from ..core.schedule import Schedule
+from ..errors import ConfigurationError
+from ..hosts.guarded import GuardedHost
 from ..hosts.host import Host, HostInfo
 from ..sources.source import Source
 from .clock import Clock
@@ -23,15 +25,19 @@ class HostPool:
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         assert hosts, "runs need a host"
-        self._hosts = tuple(hosts)
+        self._hosts = tuple(GuardedHost(host) for host in hosts)
         self._machines: dict[str, tuple[Host, HostInfo]] = {}
         self._present: set[str] = set()
 
     async def refresh(self) -> bool:
-        """Ask all of them which machines there are now; whether that changed."""
-        found = {}
+        """Ask all of them which machines there are now; whether that changed. Raises where two have one name."""
+        found: dict[str, tuple[Host, HostInfo]] = {}
         for host in self._hosts:
-            found.update({info.name: (host, info) for info in await host.hosts()})
+            for info in await host.hosts():
+                if info.name in found:
+                    fix = "Give each a `name` of its own."
+                    raise ConfigurationError(f"Two hosts call a machine {info.name}.", fix=fix)
+                found[info.name] = (host, info)
         before = self.places(())
         self._machines |= found  # one that is gone may still have runs to be asked about
         self._present = set(found)
@@ -40,6 +46,10 @@ class HostPool:
     def lost(self, name: str) -> None:
         """It takes no runs until it is heard of again."""
         self._present.discard(name)
+
+    def lost_all(self, host: Host) -> None:
+        """The same of all machines of a host."""
+        self._present -= {name for name, (owner, _) in self._machines.items() if owner is host}
 
     def of(self, name: str) -> Host:
         return self._machines[name][0] if name in self._machines else self._hosts[0]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import anyio
 from msgspec import Struct
 
+from ..core.conclude import is_workable
 from ..core.events import EffectDone, EffectPlanned
 from ..core.model import Issue
 from ..core.observe import mark, mark_of
@@ -19,6 +20,10 @@ from ..errors import TrackerError
 from ..sources.source import Source, Write
 
 TRACKER_DEADLINE = 30.0
+
+# A write that fails for a moment only is tried again after so many seconds.
+PASSING = (TrackerError.TRANSPORT, TrackerError.RATE_LIMITED)
+PAUSES = (1.0, 3.0)
 _NO_ANSWER = f"the tracker did not answer within {TRACKER_DEADLINE:g} s"
 
 
@@ -45,40 +50,55 @@ class Delivery(Struct, frozen=True):
 
 
 async def deliver(
-    effect: EffectPlanned, source: Source, now: Callable[[], float], *, again: bool = False
+    effect: EffectPlanned, source: Source, now: Callable[[], float], *, again: bool = False, by_hand: bool = False
 ) -> Delivery:
-    """Carry it out; not ok where the source refused. `again`: it may have happened before a crash.
+    """Carry it out; not ok where the source refused. `again`: it may have happened before a crash. `by_hand`: the
+    run that planned it was started by a person.
 
     The caller has recorded the plan, and posts `done`. Whoever dies in between asks again after the next start.
     """
-    error = state = ""
-    try:
-        with anyio.fail_after(TRACKER_DEADLINE):
-            if effect.verb == "transition":
-                state = await _move(effect, source)
-            elif not (again and await _is_there(effect, source)):
-                await source.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
-    except TrackerError as failure:
-        error = str(failure)
-    except TimeoutError:
-        error = _NO_ANSWER
+    for pause in (*PAUSES, None):
+        failure, state = await _tried(effect, source, again=again, by_hand=by_hand)
+        if failure is None or failure.kind not in PASSING or pause is None:
+            break
+        again = True  # what was not answered may have happened
+        await anyio.sleep(min(max(pause, (failure.until or 0.0) - now()), TRACKER_DEADLINE))
     moved = state.lower() == effect.argument.lower()
+    detail = state if moved or not state else f"none needed, the issue is in {state}"
     done = EffectDone(
         at=now(),
         issue_id=effect.issue_id,
         run_id=effect.run_id,
         effect_id=effect.effect_id,
         verb=effect.verb,
-        ok=not error,
-        detail=error or (state if moved or not state else f"none needed, the issue is in {state}"),
+        ok=failure is None,
+        detail=str(failure) if failure else detail,
     )
     return Delivery(done, state)
 
 
-async def _move(effect: EffectPlanned, source: Source) -> str:
-    """Only an issue that is active now is moved: people move issues too, and so did we before a crash."""
-    issue = await source.fetch(effect.issue_id)
-    if not source.policy.is_active(issue.state):
+async def _tried(
+    effect: EffectPlanned, source: Source, *, again: bool, by_hand: bool
+) -> tuple[TrackerError | None, str]:
+    """Why it was not carried out, and where a transition left the issue."""
+    state = ""
+    try:
+        with anyio.fail_after(TRACKER_DEADLINE):
+            if effect.verb == "transition":
+                state = await _move(effect, source, by_hand=by_hand)
+            elif not (again and await _is_there(effect, source)):
+                await source.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
+    except TrackerError as failure:
+        return failure, ""
+    except TimeoutError:
+        return TrackerError(TrackerError.API, _NO_ANSWER), ""
+    return None, state
+
+
+async def _move(effect: EffectPlanned, source: Source, *, by_hand: bool) -> str:
+    """Only an issue that is to be worked on now is moved: people move issues too, and so did we before a crash."""
+    issue, policy = await source.fetch(effect.issue_id), source.policy
+    if not is_workable(policy, issue.state, by_hand=by_hand):
         return issue.state
     await source.transition(effect.issue_id, effect.argument)
     return effect.argument

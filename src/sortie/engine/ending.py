@@ -11,7 +11,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.conclude import Outcome, conclude, is_not_begun, settle
+from ..core.conclude import Next, Outcome, conclude, is_not_begun, settle
 from ..core.model import Issue, Usage, like
 from ..core.observe import fingerprint
 from ..core.records import Claim
@@ -72,7 +72,7 @@ class Ending:
             return []
         now, clock = self._now(), self._context.clock
         seconds = max(clock.on_calendar(now) - self._claim.claimed_at, 0.0)
-        writes = self._source.writes_at_end(self._issue, outcome, usage, seconds)
+        writes = self._source.writes_at_end(self._issue, self._claim, outcome, usage, seconds)
         return [planned(self._claim, write, now) for write in writes]
 
     async def _deliver(self, effects: Sequence[ev.EffectPlanned], *, again: bool) -> bool | None:
@@ -81,7 +81,7 @@ class Ending:
         handed = None
         for effect in effects:
             await self._ledger.flushed()  # that the one before was made is known before the next one is
-            delivery = await deliver(effect, self._source, self._now, again=again)
+            delivery = await deliver(effect, self._source, self._now, again=again, by_hand=self._claim.by_hand)
             self._ledger.post(delivery.done)
             if effect.verb == "transition":
                 self._issue = replace(self._issue, state=delivery.state or self._issue.state)
@@ -94,7 +94,9 @@ class Ending:
         """`seen` is the fingerprint to park with; without one it is taken now. Nothing waits for the disk here:
         whoever dies before this is written finds the verdict, and settles once more."""
         schedule, claim, used = self._context.schedule, self._claim, usage != Usage()
-        judged = self._source.conclude(outcome, self._issue.state, handed)
+        judged = Next(then="released", why=outcome.error)  # where it did not succeed, nobody asks for it
+        if outcome.status == "succeeded" and not outcome.stop:
+            judged = self._source.conclude(claim, outcome, self._issue.state, handed)
         if not seen and settle(schedule, claim, outcome, judged, used=used, now=self._now()).park:
             await self._look_again()
             seen = fingerprint(self._issue)

@@ -24,6 +24,7 @@ from ..core.redact import Redactor
 from ..errors import StoreError
 from ..hosts.host import Host
 from ..process.spawn import prepare
+from ..sources.guarded import GuardedSource
 from ..sources.source import Source
 from ..store import Store
 from ..workspace.directory import Root
@@ -65,7 +66,7 @@ class Orchestrator:
         on_trouble: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
-        self._source = source
+        self._source = GuardedSource(source)
         self._hosts = HostPool(hosts)
         self._store_path = store
         self._listeners = list(listeners)
@@ -201,12 +202,15 @@ class Orchestrator:
         scope.cancel()
 
     def _open(self, context: Context) -> None:
-        now = self._clock.now()
+        now, store = self._clock.now(), self._store_path
         context.ledger.post(
             ev.Opened(at=now, pid=os.getpid(), version=__version__, workflow=context.source.name),
             ev.PolicySet(at=now, policy=context.source.policy),
             *(ev.Noted(at=now, level="warning", message=sentence) for sentence in context.ledger.store.unreadable),
         )
+        if not context.schedule.issues and (rescued := sorted(store.parent.glob(f"{store.name}.rescued-*"))):
+            detail = f"to go on with it, stop the service and move it to {store}; to forget it, remove it"
+            context.note("warning", f"{rescued[-1]} is what an earlier service saved of a lost store", detail)
 
     async def _dispatch_until_done(self, context: Context, service: _Service, *, until_idle: bool) -> None:
         confirmed_by = 0  # the look that has to show that there is nothing left to do; 0: not asked for

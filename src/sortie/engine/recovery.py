@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from ..core.recover import outcome_after_crash, recover, usage_on_record, was_ha
 from ..errors import TrackerError
 from ..hosts.host import OpenRun, Remains, RunLost, RunNotFound
 from ..runs.run_log import last_words, log_path
+from ..runs.spec import Signal
 from ..runs.tool_log import ToolCall
 from ..store import queries
 from .active_run import ActiveRun
@@ -81,6 +83,7 @@ class Recovery:
             try:
                 ended = await host.sweep(context.store_id, runs, context.source.workspace_root, attached)
             except RunLost as error:
+                context.hosts.lost_all(host)
                 context.note("warning", "a host cannot be asked what it has left; nothing starts there", str(error))
                 continue
             for left in ended:
@@ -99,7 +102,7 @@ class Recovery:
             host=claim.host,
             workspace=claim.workspace,
             inode=claim.inode,
-            signal=self._context.source.signal,
+            signal=cast("Signal", claim.signal),
             pid=claim.pid,
             start_ticks=claim.start_ticks,
             boot_id=claim.boot_id,
@@ -117,14 +120,14 @@ class Recovery:
                 await ending.resume(claim.ending, effects, handed_before=was_handed_over(log))
                 return
             reason = remains.reason or last_words(self._log_path(claim), "agent", REASON_LINES)
-            outcome = outcome_after_crash(claim, remains.signal, reason)
+            outcome = outcome_after_crash(claim, remains.signal, reason, recoverable=remains.recoverable)
             if outcome.status == "succeeded" and source.policy.is_active(issue.state):
                 # The agent was at work, and the source may not have been told yet.
                 warn = partial(context.note, "warning", issue_id=claim.issue_id, run_id=claim.run_id)
                 state = await show_progress(issue, issue.state, source, warn)
                 issue = replace(issue, state=state or issue.state)
             for effect in effects:
-                await self._carry_out(effect)
+                await self._carry_out(effect, by_hand=claim.by_hand)
             await Ending(context, source, claim, issue).finish(outcome, usage_on_record(log))
 
     async def _remains(self, claim: Claim) -> Remains:
@@ -164,9 +167,9 @@ class Recovery:
         async with self._limit:
             await self._carry_out(effect)
 
-    async def _carry_out(self, effect: ev.EffectPlanned) -> None:
+    async def _carry_out(self, effect: ev.EffectPlanned, *, by_hand: bool = False) -> None:
         context = self._context
-        delivery = await deliver(effect, context.source, context.clock.now, again=True)
+        delivery = await deliver(effect, context.source, context.clock.now, again=True, by_hand=by_hand)
         context.ledger.post(delivery.done)
 
     def _log_path(self, claim: Claim) -> Path:

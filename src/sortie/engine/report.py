@@ -60,13 +60,12 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
     schedule, now = context.schedule, context.clock.now()
-    held = {*schedule.running, *schedule.waiting, *schedule.parked}
     return LiveReport(
         now=now,
         running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
         waiting=tuple(sorted(schedule.waiting.values(), key=lambda item: item.retry.due_at)),
         parked=tuple(schedule.parked.values()),
-        ready=sum(1 for issue_id in schedule.issues if issue_id not in held),
+        ready=sum(map(len, context.ledger.queue.groups.values())),
         slots=schedule.policy.max_concurrent,
         today=schedule.spent_today(context.clock.day(now)),
     )

@@ -8,7 +8,7 @@ import anyio
 
 from ..core import events as ev
 from ..core.redact import Redactor
-from ..errors import TrackerError
+from ..errors import ConfigurationError, TrackerError
 from ..file_watch import FileWatch
 from ..process.orphans import Orphan, orphan_tracker
 from ..sources.source import Source
@@ -118,8 +118,11 @@ async def keep_hosts_known(context: Context) -> None:
     """Machines come and go; one that was lost takes runs again when it is back."""
     while True:
         await anyio.sleep(HOSTS_EVERY)
-        if await context.hosts.refresh():
-            context.wake.set()
+        try:
+            if await context.hosts.refresh():
+                context.wake.set()
+        except ConfigurationError as error:
+            context.note("warning", "the hosts stay as they were", str(error))
 
 
 async def look_after_orphans(context: Context) -> None:

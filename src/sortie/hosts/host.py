@@ -70,11 +70,13 @@ class Remains(Struct, frozen=True, kw_only=True):
     """What is left of a run whose processes are gone: the agent's signal, what its tool servers wrote.
 
     `in_place` is False where the workspace is not the directory that the run worked in; then it has no signal.
+    `recoverable` is what a signal of failure says of another try.
     """
 
     in_place: bool = False
     signal: str = ""
     reason: str = ""
+    recoverable: bool = True
     tool_lines: tuple[bytes, ...] = ()
 
 

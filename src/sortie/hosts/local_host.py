@@ -69,8 +69,14 @@ class LocalHost:
     """
 
     def __init__(
-        self, store: Path, environ: Mapping[str, str] | None = None, *, capacity: int | None = None
+        self,
+        store: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        name: str = NAME,
+        capacity: int | None = None,
     ) -> None:
+        self._name = name
         self._store = store
         self._environ = os.environ if environ is None else environ
         self._capacity = capacity
@@ -81,13 +87,13 @@ class LocalHost:
         self._workspaces = LocalWorkspaces(self._environ, archive_directory(store))
 
     async def hosts(self) -> Sequence[HostInfo]:
-        return [HostInfo(name=NAME, capacity=self._capacity, last_heartbeat=time.time())]
+        return [HostInfo(name=self._name, capacity=self._capacity, last_heartbeat=time.time())]
 
     # -- runs -------------------------------------------------------------------------------------------------
 
     async def start(self, run_id: str, fence: str, spec: RunSpec, host: str = NAME) -> None:
-        if host != NAME:
-            raise SortieError(f"There is no host {host} here; this one is {NAME}.")
+        if host != self._name:
+            raise SortieError(f"There is no host {host} here; this one is {self._name}.")
         known = self._runs[run_id].fence if run_id in self._runs else self._ended.get(run_id)
         if known is not None and known != fence:
             raise DuplicateRun(f"The run {run_id} was started already.")
@@ -208,7 +214,13 @@ class LocalHost:
                 signal = read_signal(workspace.fd, run.signal)
         except WorkspaceError:
             return Remains(tool_lines=lines)
-        return Remains(in_place=True, signal=signal.token or "", reason=signal.reason, tool_lines=lines)
+        return Remains(
+            in_place=True,
+            signal=signal.token or "",
+            reason=signal.reason,
+            recoverable=signal.recoverable,
+            tool_lines=lines,
+        )
 
     # -- workspaces that nobody needs -------------------------------------------------------------------------
 

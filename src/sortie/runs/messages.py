@@ -21,11 +21,13 @@ class RunMessage(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defau
 
 
 class WorkspaceReady(RunMessage, frozen=True, kw_only=True, tag="workspace"):
-    """The run works in this directory; `inode` tells it from another one at the same path."""
+    """The run works in this directory; `inode` tells it from another one at the same path. `signal` is where its
+    agent leaves its word."""
 
     key: str
     path: str
     inode: int = 0
+    signal: str = ".sortie/status"
 
 
 class ProcessSpawned(RunMessage, frozen=True, kw_only=True, tag="process"):

@@ -40,7 +40,9 @@ class RunWorkspace:
             what = "its workspace" if name == workspace.key else name
             message = f"something that is not {what} stood in the place of it and is in the archive now"
             opened._remark("warning", message, str(path))
-        channel.tell(WorkspaceReady(key=workspace.key, path=str(workspace.path), inode=workspace.inode))
+        channel.tell(
+            WorkspaceReady(key=workspace.key, path=str(workspace.path), inode=workspace.inode, signal=spec.signal)
+        )
         return opened
 
     async def create(self) -> None:

@@ -29,7 +29,6 @@ from ..runs.spec import (
     PromptSpec,
     RunLimits,
     RunSpec,
-    Signal,
     ToolsSpec,
     WorkspaceSpec,
 )
@@ -71,7 +70,6 @@ class IssueSource:
         self.secrets = frozenset({*known_secrets, *adapters.secrets(config, environ)})
         self.poll_interval = config.polling.interval
         self.workspace_root = str(config.workspace.root)
-        self.signal: Signal = ".sortie/status"
         self.keep_days = float(config.workspace.archive_keep_days)
         self._was_broken = False
         self._owns_tracker = True
@@ -171,7 +169,6 @@ class IssueSource:
             agent=_agent_spec(adapters.agent_settings(config)),
             prompt=PromptSpec(text=prompt.text, file=prompt.file, line=prompt.line),
             workspace=WorkspaceSpec(root=self.workspace_root),
-            signal=self.signal,
             limits=RunLimits(
                 max_turns=config.agent.max_turns,
                 turn_timeout=config.agent.turn_timeout,
@@ -235,9 +232,11 @@ class IssueSource:
         text = comments.on_dispatch(claim.agent, claim.attempt)
         return (Write(name="dispatch", verb="comment", argument=text),)
 
-    def writes_at_end(self, issue: Issue, outcome: Outcome, usage: Usage, seconds: float) -> Sequence[Write]:
+    def writes_at_end(
+        self, issue: Issue, claim: Claim, outcome: Outcome, usage: Usage, seconds: float
+    ) -> Sequence[Write]:
         writes: list[Write] = []
-        if wants_handoff(outcome, self.policy, issue.state):
+        if wants_handoff(outcome, self.policy, issue.state, by_hand=claim.by_hand):
             writes.append(Write(name="handoff", verb="transition", argument=self.policy.handoff_state))
         wanted = self.config.tracker.comments
         if outcome.status == "succeeded" and wanted.on_completion:
@@ -248,8 +247,8 @@ class IssueSource:
             writes.append(Write(name="failure", verb="comment", argument=text))
         return writes
 
-    def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:
-        return judge_issue(outcome, self.policy, state, handed)
+    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
+        return judge_issue(outcome, self.policy, state, handed, by_hand=claim.by_hand)
 
     def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:
         config = self.config

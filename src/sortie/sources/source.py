@@ -22,7 +22,9 @@ from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
 from ..errors import AgentError
 from ..hosts.host import Removal
-from ..runs.spec import Conversation, KnownWorkspace, RunSpec, Signal
+from ..runs.spec import Conversation, KnownWorkspace, RunSpec
+from ..tools import envelope
+from ..workspace.directory import workspace_key
 from .warnings import Warning
 
 
@@ -54,43 +56,38 @@ class Renewal(Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Never changes its rules: a changed workflow is another source, and runs keep the one they began with."""
+    """Never changes its rules: a changed workflow is another source, and runs keep the one they began with.
+
+    Whoever inherits it has what stands here with a body, and need not write it.
+    """
+
+    name: str
+    """What people call it, such as the path of its workflow."""
+
+    policy: Policy
+
+    workspace_root: str
+    """The directory of all workspaces."""
 
     @property
-    def name(self) -> str:
-        """What people call it, such as the path of its workflow."""
-        ...
-
-    @property
-    def policy(self) -> Policy: ...
-
-    @property
-    def secrets(self) -> Collection[str]: ...
+    def secrets(self) -> Collection[str]:
+        """Texts that must not be shown."""
+        return ()
 
     @property
     def poll_interval(self) -> float:
         """Seconds between two looks for which there is no other reason."""
-        ...
-
-    @property
-    def workspace_root(self) -> str:
-        """The directory of all workspaces."""
-        ...
+        return 30.0
 
     @property
     def keep_days(self) -> float:
         """For how long archives of workspaces and logs of runs are kept."""
-        ...
-
-    @property
-    def signal(self) -> Signal:
-        """Where its agents leave their word; after a crash it is read there."""
-        ...
+        return 14.0
 
     @property
     def watched_files(self) -> Sequence[Path]:
         """Files whose change is a reason to look, or to renew the source, at once."""
-        ...
+        return ()
 
     async def look(self, schedule: Schedule) -> Look:
         """What there is to do now, in a bounded number of calls; raises `TrackerError`."""
@@ -98,7 +95,7 @@ class Source(Protocol):
 
     def warnings(self, look: Look) -> Sequence[Warning]:
         """What keeps items of this look from being worked on by mistake. May walk over all of them."""
-        ...
+        return ()
 
     async def fetch(self, issue_id: str) -> Issue:
         """One item in full, comments included; raises `TrackerError`, of kind NOT_FOUND where it is gone."""
@@ -106,57 +103,71 @@ class Source(Protocol):
 
     async def find(self, name: str) -> Issue:
         """One item by its id or by the name that people use; raises `TrackerError` as `fetch` does."""
-        ...
+        return await self.fetch(name)
 
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         """The states of those that are still there; raises `TrackerError`."""
         ...
 
-    async def transition(self, issue_id: str, state: str) -> None: ...
+    async def transition(self, issue_id: str, state: str) -> None:
+        """Move it; raises `TrackerError`."""
+        ...
 
-    async def comment(self, issue_id: str, body: str) -> None: ...
+    async def comment(self, issue_id: str, body: str) -> None:
+        """Say something about it where people read it; raises `TrackerError`. Only planned writes are said."""
 
     def workspace_key(self, identifier: str) -> str:
         """The name under which the workspace of the item so called is on record."""
-        ...
+        return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
-        """How this item is run."""
+        """How this item is run; raises `ConfigurationError` where that cannot be."""
         ...
 
     def progress_state(self, issue: Issue) -> str:
         """The state that says that work goes on; empty where there is none."""
-        ...
+        return ""
 
-    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]: ...
+    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:
+        """What is written when the agent is at work."""
+        return ()
 
-    def writes_at_end(self, issue: Issue, outcome: Outcome, usage: Usage, seconds: float) -> Sequence[Write]:
+    def writes_at_end(
+        self, issue: Issue, claim: Claim, outcome: Outcome, usage: Usage, seconds: float
+    ) -> Sequence[Write]:
         """What is written when a run ended, in order; a transition among them is the hand-off."""
         ...
 
-    def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:
-        """What becomes of an item whose run succeeded; `handed` is None where no hand-off was due, else whether it
-        worked; `state` is the item's own after it."""
+    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
+        """What becomes of an item whose run succeeded; of others the engine decides. `handed` is None where no
+        hand-off was due, else whether it worked; `state` is the item's own after it."""
         ...
 
     def needs_login(self, kind: str) -> bool:
         """Whether a provider may refuse this kind of agent: then only its first answer shows that it works."""
-        ...
+        return False
 
     def missing_agent(self) -> AgentError | None:
         """Why its usual agent cannot start, seen without starting anything; None where nothing is known."""
-        ...
+        return None
 
     async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
         """A call of a tool server without credentials, on behalf of the agent of this item."""
-        ...
+        return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} cannot be used here.")
 
-    def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:
+    def removal_of(
+        self,
+        record: WorkspaceRecord,
+        state: str,
+        attempt: int,
+        store_id: str,
+    ) -> Removal | None:
         """How the workspace of an item that is over is removed; None where it is not ours to remove."""
-        ...
+        return None
 
     def renew(self) -> Renewal | None:
         """A source by changed settings; None where nothing changed. Costs a look at some files."""
-        ...
+        return None
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Give back what is held open."""

@@ -135,9 +135,36 @@ def _acquire(
     connection = held.enter_context(closing(connect_writer(path)))
     held.callback(_bring_home, connection)
     migrate(connection, path)
+    _settle_in(connection, path)
     reader = held.enter_context(closing(connect_readonly(path)))
     watcher = held.enter_context(closing(connect_readonly(path)))
     return connection, reader, watcher
+
+
+def _settle_in(connection: sqlite3.Connection, path: Path) -> None:
+    """Note where the store is. A copy of a store that is still there is another one: it has no share in what the
+    original runs, neither its processes nor its workspaces."""
+    noted = connection.execute("SELECT value FROM meta WHERE key = 'home'").fetchone()
+    if noted == (str(path),):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if noted and _is_copy(connection, Path(noted[0]), path):
+        connection.execute("UPDATE meta SET value = lower(hex(randomblob(16))) WHERE key = 'store_id'")
+        connection.execute("UPDATE claims SET pid = NULL, start_ticks = NULL, boot_id = NULL, workspace = ''")
+        connection.execute("DELETE FROM workspaces")
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('home', ?)", (str(path),))
+    connection.execute("COMMIT")
+
+
+def _is_copy(connection: sqlite3.Connection, home: Path, path: Path) -> bool:
+    own = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+    try:
+        if home.samefile(path):
+            return False
+        with closing(connect_readonly(home)) as original:
+            return bool(original.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone() == own)
+    except (OSError, StoreError, sqlite3.Error):
+        return False  # it was moved, or something else is there now
 
 
 def _bring_home(connection: sqlite3.Connection) -> None:

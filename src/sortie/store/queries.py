@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core import events as ev
+from ..core.policy import Policy
 
 _UNKNOWN_TIME = "1970-01-01T00:00:00Z"
 _LIVE_FIRST = ("issues", "claims", "retries", "parked", "run_history")
@@ -196,3 +197,15 @@ def _event(seq: int, data: str, at: float, kind: str, issue_id: str, run_id: str
         return ev.Noted(
             at=at, issue_id=issue_id, run_id=run_id, level="warning", message=message, detail=str(error)
         )
+
+
+def last_policy(db: Connection) -> Policy | None:
+    """The rules that the last service worked by; None where none has, or they cannot be read."""
+    row = db.execute(
+        "SELECT data FROM events INDEXED BY events_policies WHERE kind = 'policy' ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    try:
+        event = ev.decode(row[0]) if row else None
+    except msgspec.MsgspecError:
+        return None
+    return event.policy if isinstance(event, ev.PolicySet) else None

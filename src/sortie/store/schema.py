@@ -212,9 +212,16 @@ ALTER TABLE claims ADD COLUMN host TEXT NOT NULL DEFAULT '';
 ALTER TABLE claims ADD COLUMN provider TEXT NOT NULL DEFAULT '';
 ALTER TABLE claims ADD COLUMN inode INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE claims ADD COLUMN seen INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE claims ADD COLUMN asked_in TEXT NOT NULL DEFAULT '';
+ALTER TABLE claims ADD COLUMN signal TEXT NOT NULL DEFAULT '.sortie/status';
+ALTER TABLE retries ADD COLUMN by_hand INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE parked ADD COLUMN state TEXT NOT NULL DEFAULT '';
 ALTER TABLE workspaces ADD COLUMN host TEXT NOT NULL DEFAULT '';
 ALTER TABLE workspaces ADD COLUMN inode INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workspaces ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+
+-- The rules in force are the last ones, and there are few.
+CREATE INDEX events_policies ON events (kind, seq) WHERE kind = 'policy';
 
 -- What had to be looked up in the log before.
 UPDATE workspaces SET inode = coalesce(

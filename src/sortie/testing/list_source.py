@@ -157,7 +157,14 @@ class ListSource:
     def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:  # noqa: ARG002
         return ()
 
-    def writes_at_end(self, issue: Issue, outcome: Outcome, usage: Usage, seconds: float) -> Sequence[Write]:  # noqa: ARG002
+    def writes_at_end(
+        self,
+        issue: Issue,  # noqa: ARG002
+        claim: Claim,  # noqa: ARG002
+        outcome: Outcome,
+        usage: Usage,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+    ) -> Sequence[Write]:
         state = self.state_after(outcome)
         return (Write(name="move", verb="transition", argument=state),) if state else ()
 
@@ -165,7 +172,7 @@ class ListSource:
         """Where the end of a run moves its item; empty where the item is tried again or waits for a person."""
         return "done" if outcome.status == "succeeded" and not outcome.soft_stop else ""
 
-    def conclude(self, outcome: Outcome, state: str, handed: bool | None) -> Next:  # noqa: ARG002
+    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:  # noqa: ARG002
         if not self.policy.is_active(state):
             return Next(then="released", why=f"it is {state}")
         return Next(then="parked", why=outcome.reason or outcome.soft_stop or "its agent left no word")

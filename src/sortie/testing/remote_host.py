@@ -104,20 +104,21 @@ GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyi
 class RemoteHost:
     """The client; implements `Host`. Nothing is asked of the worker before the first call."""
 
-    def __init__(self, directory: Path, capacity: int | None = None) -> None:
+    def __init__(self, directory: Path, capacity: int | None = None, *, name: str = NAME) -> None:
         self._socket = directory / "worker.sock"
         self._capacity = capacity
+        self._name = name
 
     async def hosts(self) -> Sequence[HostInfo]:
         try:
             found = await self._ask(Call(name="hosts"), tuple[HostInfo, ...])
-            return [replace(info, capacity=self._capacity) for info in found]
+            return [replace(info, name=self._name, capacity=self._capacity) for info in found]
         except RunLost:
             return []
 
     async def start(self, run_id: str, fence: str, spec: RunSpec, host: str = NAME) -> None:
-        if host != NAME:
-            raise SortieError(f"There is no host {host} here; this one is {NAME}.")
+        if host != self._name:
+            raise SortieError(f"There is no host {host} here; this one is {self._name}.")
         await self._ask(Call(name="start", run_id=run_id, fence=fence, spec=spec), type(None))
 
     async def attach(self, run_id: str) -> None:

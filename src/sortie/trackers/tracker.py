@@ -157,35 +157,36 @@ class GuardedTracker:
         async with self._answering:
             # Where no answer comes, nobody has that number, and everybody compares all with the next one.
             since, self._version = self._version, next(_versions)
-            answer = await _guarded(self._tracker.fetch_candidates())
+            answer = await guarded(self._tracker.fetch_candidates())
             if answer.changed is not None and not answer.changed:
                 self._version = since
             return replace(answer, version=self._version, since=since)
 
     async def fetch_issue(self, issue_id: str) -> Issue:
-        return await _guarded(self._tracker.fetch_issue(issue_id))
+        return await guarded(self._tracker.fetch_issue(issue_id))
 
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
-        return await _guarded(self._tracker.fetch_states(issue_ids))
+        return await guarded(self._tracker.fetch_states(issue_ids))
 
     async def transition(self, issue_id: str, state: str) -> None:
-        await _guarded(self._tracker.transition(issue_id, state))
+        await guarded(self._tracker.transition(issue_id, state))
 
     async def comment(self, issue_id: str, body: str) -> None:
-        await _guarded(self._tracker.comment(issue_id, body))
+        await guarded(self._tracker.comment(issue_id, body))
 
     def watched_files(self) -> tuple[Path, ...]:
         return self._tracker.watched_files()
 
     async def aclose(self) -> None:
-        await _guarded(self._tracker.aclose())
+        await guarded(self._tracker.aclose())
 
 
 # One sequence for all trackers, so that an answer of one is never taken for an earlier answer of another.
 _versions = count(1)
 
 
-async def _guarded(call: Awaitable[T]) -> T:
+async def guarded(call: Awaitable[T]) -> T:
+    """What it answers; whatever goes wrong inside comes out as a `TrackerError`."""
     try:
         return await call
     except (TrackerError, TimeoutError):

@@ -1,0 +1,140 @@
+"""A source that keeps the promises of its Protocol: whatever goes wrong in somebody else's code costs one item.
+
+What may fail fails with a `TrackerError`, as if the tracker had; what may not fail is answered as a source would
+that knows nothing, and the service's log says why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from ..core.conclude import Next, Outcome
+from ..core.model import Issue, Usage
+from ..core.observe import Look
+from ..core.records import Claim, WorkspaceRecord
+from ..core.schedule import Schedule
+from ..errors import AgentError, TrackerError
+from ..hosts.host import Removal
+from ..runs.spec import RunSpec
+from ..tools import envelope
+from ..trackers.tracker import guarded
+from .source import Renewal, RunFacts, Source, Write
+from .warnings import Warning
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class GuardedSource(Source):
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.name, self.policy, self.workspace_root = source.name, source.policy, source.workspace_root
+
+    @property
+    def secrets(self) -> Collection[str]:
+        return self._source.secrets
+
+    @property
+    def poll_interval(self) -> float:
+        return self._source.poll_interval
+
+    @property
+    def keep_days(self) -> float:
+        return self._source.keep_days
+
+    @property
+    def watched_files(self) -> Sequence[Path]:
+        return self._source.watched_files
+
+    # -- what may fail ----------------------------------------------------------------------------------------
+
+    async def look(self, schedule: Schedule) -> Look:
+        return _a(Look, await guarded(self._source.look(schedule)))
+
+    async def fetch(self, issue_id: str) -> Issue:
+        return _a(Issue, await guarded(self._source.fetch(issue_id)))
+
+    async def find(self, name: str) -> Issue:
+        return _a(Issue, await guarded(self._source.find(name)))
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        return await guarded(self._source.fetch_states(issue_ids))
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        await guarded(self._source.transition(issue_id, state))
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        await guarded(self._source.comment(issue_id, body))
+
+    def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
+        return self._source.spec_for(issue, run)  # its run is where all of its failures end
+
+    # -- what may not -----------------------------------------------------------------------------------------
+
+    def warnings(self, look: Look) -> Sequence[Warning]:
+        return self._answer("warnings", (), look)
+
+    def workspace_key(self, identifier: str) -> str:
+        return self._answer("workspace_key", super().workspace_key(identifier), identifier)
+
+    def progress_state(self, issue: Issue) -> str:
+        return self._answer("progress_state", "", issue)
+
+    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:
+        return self._answer("writes_at_start", (), issue, claim)
+
+    def writes_at_end(
+        self, issue: Issue, claim: Claim, outcome: Outcome, usage: Usage, seconds: float
+    ) -> Sequence[Write]:
+        return self._answer("writes_at_end", (), issue, claim, outcome, usage, seconds)
+
+    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
+        unknown = Next(then="parked", why="its source failed when it judged the end of its run; the log says how")
+        return self._answer("conclude", unknown, claim, outcome, state, handed)
+
+    def needs_login(self, kind: str) -> bool:
+        return self._answer("needs_login", False, kind)
+
+    def missing_agent(self) -> AgentError | None:
+        return self._answer("missing_agent", None)
+
+    async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
+        try:
+            return await self._source.call_tool(issue_id, tool, arguments)
+        except Exception as error:
+            return envelope.unexpected(error)
+
+    def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:
+        return self._answer("removal_of", None, record, state, attempt, store_id)
+
+    def renew(self) -> Renewal | None:
+        renewal: Renewal | None = self._answer("renew", None)
+        if renewal is None:
+            return None
+        same = renewal.source is self._source
+        return replace(renewal, source=self if same else GuardedSource(renewal.source))
+
+    async def aclose(self) -> None:
+        try:
+            await self._source.aclose()
+        except Exception:
+            log.exception("the source %s could not be closed", self.name)
+
+    def _answer(self, method: str, default: T, *arguments: object) -> T:
+        try:
+            answer: T = getattr(self._source, method)(*arguments)
+        except Exception:
+            log.exception("the source %s failed in %s", self.name, method)
+            return default
+        return answer
+
+
+def _a(kind: type[T], answer: object) -> T:
+    if not isinstance(answer, kind):
+        raise TrackerError(TrackerError.API, f"the source answered with {answer!r} instead of a {kind.__name__}.")
+    return answer
