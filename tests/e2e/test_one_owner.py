@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sortie.core import events as ev
+
 from .processes import is_alive
 from .project import Project, merged
 from .shell import BLOCKED, FOR_EVER, says
@@ -221,3 +223,15 @@ def test_a_damaged_store_ends_the_service_and_says_so(project):
     assert service.wait() == 1
     assert "was damaged" in project.output() or "was replaced" in project.output()
     assert project.living() == []
+
+
+def test_a_start_without_memory_names_the_copy_of_a_lost_store(project):
+    """Whoever restarts a service by itself must be told that it forgot what is parked."""
+    rescued = project.db_path.with_name(f"{project.db_path.name}.rescued-20260101T000000Z")
+    rescued.write_bytes(b"")
+    project.run()
+    assert any(str(rescued) in note.message for note in project.events(ev.Noted))
+    project.add("1", BLOCKED)
+    project.run()
+    project.run()
+    assert sum(str(rescued) in note.message for note in project.events(ev.Noted)) == 2

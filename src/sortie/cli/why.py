@@ -147,6 +147,8 @@ def _ask_tracker(config: Config, text: str) -> Situation:
     """About an issue that the store has never seen, or has let go."""
     from ..sources.adapters import peek, with_every_state
 
+    if not config.tracker.kind:  # a store whose source is not known here
+        return Situation("unknown", f"{text} is not known here.")
     try:
         everything = peek(with_every_state(config))
         if everything is None:

@@ -1,0 +1,39 @@
+"""A store is looked at and operated by its path, where its source has no workflow or the workflow is gone."""
+
+from __future__ import annotations
+
+import anyio
+
+from sortie import Issue, Orchestrator
+from sortie.testing.fake_host import FakeHost, one_turn
+from sortie.testing.list_source import ListSource
+
+from .scene import BLOCK, ask
+
+
+def test_the_store_of_a_source_of_ones_own_is_looked_at_and_operated(tmp_path, capsys):
+    store = tmp_path / "chores.db"
+    items = [Issue(id=name, identifier=name, title=f"Task {name}", state="todo") for name in ("a", "b")]
+    source = ListSource(items, tmp_path / "work")
+    anyio.run(lambda: Orchestrator(source, [FakeHost(one_turn)], store).run(until_idle=True))
+
+    def say(*words):
+        return ask(capsys, *words, "-w", str(store))
+
+    assert {issue["identifier"] for issue in say("status", "--json").json()["parked"]} == {"a", "b"}
+    assert "parked" in say("why", "a").out
+    assert [run["identifier"] for run in say("history", "b", "--json").json()] == ["b"]
+    assert say("unpark", "a").out == "a is free to start again.\n"
+    assert [issue["identifier"] for issue in say("status", "--json").json()["parked"]] == ["b"]
+    unknown = say("why", "c")
+    assert (unknown.code, "c" in unknown.out + unknown.err) == (1, True)
+
+
+def test_a_workflow_that_is_gone_hides_no_store(scene, say):
+    scene.issue(1, BLOCK)
+    assert scene.run("run", "--until-idle").returncode == 3
+    scene.workflow.unlink()
+    shown = say("status")
+    assert (shown.code, "T-1" in shown.out) == (0, True)
+    assert "is gone; this is" in shown.err
+    assert say("unpark", "T-1").code == 0
