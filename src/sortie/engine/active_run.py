@@ -267,7 +267,8 @@ class ActiveRun:
 
     async def _begin_turn(self, turn: int, number: int) -> msg.AnyAnswer:
         if self.is_stopped:
-            return msg.Stop()
+            claim = self._context.schedule.running[self.claim.issue_id]
+            return msg.Stop(cause=claim.stop, detail=claim.stop_detail)
         self.bill()
         now, context = self.now(), self._context
         schedule, day = context.schedule, context.clock.day(now)
