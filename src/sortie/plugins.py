@@ -105,8 +105,8 @@ def installed(group: str) -> dict[str, str]:
 
 
 def _is_offered(group: str) -> bool:
-    """Whether anything installed can have such an entry point. Mostly nothing has, and to read their lists takes a
-    tenth of the time that it takes to have them read."""
+    """Whether anything installed can have such an entry point. Mostly nothing has, and to look at their lists takes
+    less than to load what reads them."""
     if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
         return True
     section = f"[{group}]".encode()

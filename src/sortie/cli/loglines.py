@@ -97,7 +97,8 @@ class LogLines:
 
     def log(self, level: str, sentence: str) -> None:
         """Something that is not an event."""
-        self._write_line(time.time(), level, "service", sentence, {})
+        if LEVELS[level] >= self._least:
+            self._write_line(time.time(), level, "service", sentence, {})
 
     def on_trouble(self, sentence: str) -> None:
         """The store cannot be written; empty when it can again. Written once, however often it is tried."""
@@ -110,8 +111,6 @@ class LogLines:
         self.log("info", STOPPING)
 
     def _write_line(self, at: float, level: str, kind: str, sentence: str, about: dict[str, Any]) -> None:
-        if LEVELS[level] < self._least:
-            return
         if self._as_json:
             said = {"time": stamp(at), "level": level, "message": sentence, **about, "event": kind}
             self._writer.write(json.dumps({key: value for key, value in said.items() if value != ""}))

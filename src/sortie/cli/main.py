@@ -19,7 +19,7 @@ DONE = 0
 FAILED = 1
 USAGE = 2
 UNFINISHED = 3
-# As many new objects make it worth looking for garbage, at first, and each time that this finds much to keep.
+# After how many new objects garbage is looked for among them, and how much rarer among those that are older.
 GARBAGE = (20_000, 20, 50)
 _DECIDED = "sortie.exit_code"
 

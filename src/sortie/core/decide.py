@@ -123,7 +123,7 @@ class _Dispatch:
         schedule, found = self.schedule, list[ev.AnyEvent]()
         for issue_id in sorted(self.queue.fresh & schedule.waiting.keys() - self.passed_over):
             waiting = schedule.waiting[issue_id]
-            asked_for = waiting.retry.by_hand and issue_id in schedule.issues
+            asked_for = schedule.is_asked_for(issue_id) and issue_id in schedule.issues
             if not asked_for and (why := self._left(issue_id)):
                 name = waiting.identifier
                 found.append(ev.RetryDropped(at=self.now, issue_id=issue_id, identifier=name, why=why))
@@ -237,8 +237,6 @@ class _Dispatch:
             self.tried.add(provider)
         self.room[host] -= 1
         cause, failures = self._cause(view)
-        waiting = self.schedule.waiting.get(view.id)
-        by_hand = waiting is not None and waiting.retry.by_hand
         attempt, session_id = self.schedule.reached(view.id)
         agent = self.schedule.agent_of(view)
         claimed = ev.Claimed(
@@ -254,7 +252,7 @@ class _Dispatch:
             day=self.day,
             provider="" if provider == agent else provider,
             host=host,
-            asked_in=view.state if by_hand else "",
+            asked_in=view.state if self.schedule.is_asked_for(view.id) else "",
         )
         self._tell(view, claimed)
 
@@ -276,8 +274,6 @@ class _Dispatch:
             self._skip(view, ("parked", parked.park.reason))
             return True
         attempt, session_id = self.schedule.reached(view.id)
-        waiting = self.schedule.waiting.get(view.id)
-        by_hand = waiting is not None and waiting.retry.by_hand
         reason = f"the budget of this issue is used up: {spent}"
         park = ev.Park(
             kind="budget",
@@ -285,7 +281,7 @@ class _Dispatch:
             fingerprint="",
             attempt=attempt,
             session_id=session_id,
-            state=view.state if by_hand else "",
+            state=view.state if self.schedule.is_asked_for(view.id) else "",
         )
         self._tell(view, ev.Parked(at=self.now, issue_id=view.id, identifier=view.identifier, park=park))
         return True
@@ -307,8 +303,7 @@ class _Dispatch:
 
     def _explain(self, view: ev.View) -> None:
         waiting = self.schedule.waiting.get(view.id)
-        asked_for = waiting is not None and waiting.retry.by_hand
-        reason = None if asked_for else reason_against(self.schedule, view)
+        reason = None if self.schedule.is_asked_for(view.id) else reason_against(self.schedule, view)
         if waiting and waiting.retry.due_at > self.now and (reason is None or reason[0] == "blocked-by"):
             reason = ("waiting", waiting.retry.kind)
         if reason is None and not self._is_over_budget(view):

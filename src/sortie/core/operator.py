@@ -93,7 +93,7 @@ def _stop(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
             return Reply(False, f"{name} is ending already.")
         stopping = ev.Stopping(at=now, issue_id=issue_id, run_id=run.run_id, cause="operator", detail=reason)
         return Reply(True, f"{name} is being stopped and parked.", (stopping,))
-    if waiting := schedule.waiting.get(issue_id):
+    if issue_id in schedule.waiting:
         attempt, session_id = schedule.reached(issue_id)
         view = schedule.issues.get(issue_id)
         park = ev.Park(
@@ -102,7 +102,7 @@ def _stop(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
             fingerprint="",
             attempt=attempt,
             session_id=session_id,
-            state=view.state if view and waiting.retry.by_hand else "",
+            state=view.state if view and schedule.is_asked_for(issue_id) else "",
         )
         parked = ev.Parked(at=now, issue_id=issue_id, identifier=name, park=park)
         return Reply(True, f"{name} will not be tried again; it is parked.", (parked,))

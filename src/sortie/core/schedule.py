@@ -65,6 +65,11 @@ class Schedule:
         """Who limits the agent of this issue: its kind, and its account where it names one."""
         return view.provider or self.agent_of(view)
 
+    def is_asked_for(self, issue_id: str) -> bool:
+        """Whether a person wants its next run, whatever the source shows of it."""
+        waiting = self.waiting.get(issue_id)
+        return waiting is not None and waiting.retry.by_hand
+
     def limits_of(self, view: ev.View | None) -> Limits:
         """What may be spent on an issue: its own bounds where it names some, else those of the policy."""
         usual = self.policy.per_issue

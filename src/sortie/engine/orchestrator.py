@@ -108,6 +108,7 @@ class Orchestrator:
         on_trouble: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> Self:
+        """The same for a workflow that is open already."""
         from ..hosts.local_host import LocalHost
 
         database = source.config.db_path

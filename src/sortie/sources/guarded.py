@@ -34,18 +34,11 @@ class GuardedSource(Source):
     def __init__(self, source: Source) -> None:
         self._source = source
         self.name, self.policy, self.workspace_root = source.name, source.policy, source.workspace_root
+        self.poll_interval, self.keep_days = source.poll_interval, source.keep_days
 
     @property
     def secrets(self) -> Collection[str]:
         return self._source.secrets
-
-    @property
-    def poll_interval(self) -> float:
-        return self._source.poll_interval
-
-    @property
-    def keep_days(self) -> float:
-        return self._source.keep_days
 
     @property
     def watched_files(self) -> Sequence[Path]:

@@ -58,7 +58,8 @@ class Renewal(Struct, frozen=True):
 class Source(Protocol):
     """Never changes its rules: a changed workflow is another source, and runs keep the one they began with.
 
-    Whoever inherits it has what stands here with a body, and need not write it.
+    Whoever inherits it has what stands here with a body, and need not write it; a `return` is such a body, because
+    type checkers take a bare docstring for a method that is still to be written.
     """
 
     name: str
@@ -69,20 +70,16 @@ class Source(Protocol):
     workspace_root: str
     """The directory of all workspaces."""
 
+    poll_interval: float = 30.0
+    """Seconds between two looks for which there is no other reason."""
+
+    keep_days: float = 14.0
+    """For how long archives of workspaces and logs of runs are kept."""
+
     @property
     def secrets(self) -> Collection[str]:
         """Texts that must not be shown."""
         return ()
-
-    @property
-    def poll_interval(self) -> float:
-        """Seconds between two looks for which there is no other reason."""
-        return 30.0
-
-    @property
-    def keep_days(self) -> float:
-        """For how long archives of workspaces and logs of runs are kept."""
-        return 14.0
 
     @property
     def watched_files(self) -> Sequence[Path]:
@@ -115,6 +112,7 @@ class Source(Protocol):
 
     async def comment(self, issue_id: str, body: str) -> None:
         """Say something about it where people read it; raises `TrackerError`. Only planned writes are said."""
+        return
 
     def workspace_key(self, identifier: str) -> str:
         """The name under which the workspace of the item so called is on record."""
@@ -171,3 +169,4 @@ class Source(Protocol):
 
     async def aclose(self) -> None:
         """Give back what is held open."""
+        return

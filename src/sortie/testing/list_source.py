@@ -15,10 +15,9 @@ from ..core.conclude import Next, Outcome
 from ..core.model import AgentChoice, Issue, Usage
 from ..core.observe import Look
 from ..core.policy import Policy
-from ..core.records import Claim, WorkspaceRecord
+from ..core.records import Claim
 from ..core.schedule import Schedule
-from ..errors import AgentError, TrackerError
-from ..hosts.host import Removal
+from ..errors import TrackerError
 from ..runs.spec import (
     AgentSpec,
     PromptSpec,
@@ -28,15 +27,13 @@ from ..runs.spec import (
     WorkspaceKind,
     WorkspaceSpec,
 )
-from ..sources.source import Renewal, RunFacts, Write
+from ..sources.source import RunFacts, Source, Write
 from ..sources.warnings import Warning, warnings_about
-from ..tools import envelope
-from ..workspace.directory import workspace_key
 
 STATES = Policy(active_states=("todo",), terminal_states=("done", "failed"), failed_states=("failed",))
 
 
-class ListSource:
+class ListSource(Source):
     """Each item has one run, and each run one turn unless the item wants more. Success makes an item `done`; an
     agent that signals `blocked` or `needs-human-review` has it parked.
 
@@ -45,9 +42,7 @@ class ListSource:
     """
 
     name = "a list"
-    secrets: Collection[str] = ()
     keep_days = 1.0
-    watched_files: Sequence[Path] = ()
     signal: Signal = ".sortie/status"
     workspace_kind: WorkspaceKind = "per issue"
 
@@ -88,18 +83,11 @@ class ListSource:
             raise TrackerError(TrackerError.NOT_FOUND, f"There is no item {issue_id}.")
         return self._now(self.items[issue_id])
 
-    async def find(self, name: str) -> Issue:
-        """Nobody calls an item by another name than its id."""
-        return await self.fetch(name)
-
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         return {key: self._state(key) for key in issue_ids if key in self.items}
 
     async def transition(self, issue_id: str, state: str) -> None:
         self._states[issue_id] = state
-
-    async def comment(self, issue_id: str, body: str) -> None:
-        """Nobody reads any."""
 
     def _now(self, item: Issue) -> Issue:
         blockers = tuple(replace(blocker, state=self._state(blocker.id)) for blocker in item.blocked_by)
@@ -110,9 +98,6 @@ class ListSource:
         return self._states.get(issue_id, item.state) if item else ""
 
     # -- how it is run ----------------------------------------------------------------------------------------
-
-    def workspace_key(self, identifier: str) -> str:
-        return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
         choice = issue.agent or AgentChoice()
@@ -140,22 +125,7 @@ class ListSource:
         script = self._scripts if isinstance(self._scripts, str) else self._scripts.get(issue_id, "")
         return AgentSpec(kind=kind, command=script, options=options, base=self.workspace_root)
 
-    def needs_login(self, kind: str) -> bool:  # noqa: ARG002 - none of them
-        return False
-
-    def missing_agent(self) -> AgentError | None:
-        return None
-
-    async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:  # noqa: ARG002
-        return envelope.failure(envelope.INTERNAL_ERROR, "These runs have no tools.")
-
     # -- how its end is judged --------------------------------------------------------------------------------
-
-    def progress_state(self, issue: Issue) -> str:  # noqa: ARG002 - an item is in `todo` until it is over
-        return ""
-
-    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:  # noqa: ARG002
-        return ()
 
     def writes_at_end(
         self,
@@ -176,17 +146,6 @@ class ListSource:
         if not self.policy.is_active(state):
             return Next(then="released", why=f"it is {state}")
         return Next(then="parked", why=outcome.reason or outcome.soft_stop or "its agent left no word")
-
-    def removal_of(self, record: WorkspaceRecord, state: str, attempt: int, store_id: str) -> Removal | None:  # noqa: ARG002
-        return None  # what the agents made is for whoever made the list
-
-    # -- what never changes -----------------------------------------------------------------------------------
-
-    def renew(self) -> Renewal | None:
-        return None
-
-    async def aclose(self) -> None:
-        """Nothing is held open."""
 
 
 class TaskFolderSource(ListSource):

@@ -148,8 +148,10 @@ class Table:
 
     def _put(self, position: int, text: bytes, issue: Issue) -> None:
         before = self.issues[issue.id]
+        is_same = text is self._entries[position].text  # where only the state of a blocker is another
         self._entries[position] = _Entry(text, issue)
-        self._blocks[position // BLOCK] = self._block(position // BLOCK)
+        if not is_same:
+            self._blocks[position // BLOCK] = self._block(position // BLOCK)
         self.issues[issue.id] = issue
         if self._active is not None:
             was_active, is_active = self._is_active(before.state), self._is_active(issue.state)
