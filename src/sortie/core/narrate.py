@@ -16,6 +16,7 @@ RULES = {
     "provider-paused": "the agent's provider is paused",
     "agent-held": "its agent cannot run",
     "day-budget": "the budget of the day is used up",
+    "whole-budget": "the budget of all issues together is used up",
     "no-slot": "all slots are taken",
     "no-state-slot": "all slots for its state are taken",
     "no-host": "no host takes another run",

@@ -20,7 +20,8 @@ from .model import Limits as Limits
 
 class Policy(Struct, frozen=True, kw_only=True):
     """`failed_states` are those terminal ones in which an issue is over, but what depends on it cannot start.
-    `provider` is the agent kind of every issue that names none of its own."""
+    `provider` is the agent kind of every issue that names none of its own. `in_all` bounds what is spent on all
+    issues together, however many days that takes."""
 
     active_states: tuple[str, ...] = ()
     terminal_states: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     backoff_cap: float = 300.0
     per_issue: Limits = Limits()
     per_day: Limits = Limits()
+    in_all: Limits = Limits()
 
     def is_active(self, state: str) -> bool:
         """Whether a tracker state means work; with no active states configured, all but terminal ones do."""

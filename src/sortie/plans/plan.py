@@ -120,10 +120,8 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def waits_for(self) -> dict[str, OnFailure]:
         """Every task that has to be over first, each once, in the order of the plan file."""
-        edges: dict[str, OnFailure] = {}
-        for edge in (*self.depends_on, *self.wait_for):
-            edges.setdefault(edge.task, edge.on_failure)
-        return edges
+        edges = {edge.task: edge.on_failure for edge in self.depends_on}
+        return edges | {edge.task: edge.on_failure for edge in self.wait_for if edge.task not in edges}
 
     @property
     def definition(self) -> str:
