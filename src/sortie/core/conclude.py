@@ -89,13 +89,15 @@ def signalled(token: str, reason: str, turns: int, *, recoverable: bool = True) 
 class Next(Struct, frozen=True, kw_only=True):
     """What a source makes of the end of a run: the issue is done for us, goes on, or waits for a person.
 
-    `state` is where that leaves an issue whose states are kept nowhere but in the store, with the `memo` for it.
+    `state` is where that leaves an issue whose states are kept nowhere but in the store, with the `memo` for it;
+    `delay` is in how many seconds one that goes on does so.
     """
 
     then: Literal["released", "again", "parked"]
     why: str
     state: str = ""
     memo: str = ""
+    delay: float = CONTINUATION_DELAY
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
@@ -271,14 +273,16 @@ def settle(
     return _as_judged(outcome, run, "signal", judged, now)
 
 
-def _as_judged(outcome: Outcome, run: Claim, kind: ParkKind, judged: Next, now: float) -> Settlement:
+def _as_judged(
+    outcome: Outcome, run: Claim, kind: Literal["signal", "error"], judged: Next, now: float
+) -> Settlement:
     left = judged if judged.state else None
     match judged.then:
         case "parked":
             return replace(_parked(outcome, run, kind, judged.why), left=left)
         case "again":
-            again = _again(outcome, run, "continuation", now + CONTINUATION_DELAY)
-            return Settlement(why=judged.why, retry=again, left=left)
+            retry = _again(outcome, run, "error" if kind == "error" else "continuation", now + judged.delay)
+            return Settlement(why=judged.why, retry=retry, left=left)
         case "released":
             return Settlement(why=judged.why, left=left)
 

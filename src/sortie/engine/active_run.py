@@ -132,6 +132,9 @@ class ActiveRun:
             resume=await self._conversation() if record else Conversation(),
         )
         spec = self.source.spec_for(self.issue, facts)
+        if spec.task:
+            self.liveness.turn_timeout = spec.limits.turn_timeout
+            self.liveness.stall_timeout = spec.limits.stall_timeout
         self._tool_calls.brokered = spec.tools is not None and spec.tools.credentials == "broker"
         await self._host.start(self.claim.run_id, self._context.fence, spec, self.claim.host)
         return await self._follow()
