@@ -2,7 +2,7 @@
 
 Ours, because the libraries for it do not fit: grandalf is under the GPL, and fast-sugiyama leaves out tasks
 without edges, has no wheels for musl or older Linux, and is the slower one. What is kept true: no two boxes touch,
-a line runs from the right of a box to the left of one further right, and the same plan always looks the same. A line
+a line runs from the right of a box to the left of one further right, the same plan always looks the same. A line
 that passes other layers goes between their boxes; beyond `MOST_BENDS` in all, the longest lines go straight.
 """
 
