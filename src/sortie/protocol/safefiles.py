@@ -41,6 +41,10 @@ class UnsafeFile(OSError):
         return self.errno == errno.ELOOP
 
 
+def explain(error: OSError) -> str:
+    return f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}"
+
+
 @contextmanager
 def open_directory(start: Path | int, *names: str) -> Iterator[int]:
     """A descriptor of the directory `names` below `start`, closed at the end.

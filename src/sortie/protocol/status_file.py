@@ -12,27 +12,25 @@ never follows a link and costs a few KiB at most.
     a socket, a device, a directory, no permission  `problem`
     no workspace                                    `problem`
 
-    at `status.json`                                result of `read_signal`
+    at `status.json` (see `task_status`)            result of `read_signal`
     nothing                                         absent: all fields empty
-    an object with the `state` `completed` or       `token`, and the message of `error` as `reason`;
-    `failed` (or one of the two tokens above)       `recoverable` unless `error.recoverable` is false
+    the `state` `completed` or `failed`             `token`, and the message of `error` as `reason`;
+                                                    `recoverable` unless `error.recoverable` is false
     the `state` `pending` or `running`              absent: the agent has not come to an end
-    any other text as `state`                       `unrecognised`
-    no object, no `state`, one that is no text,
-    no JSON, nothing, more than 64 KiB              `problem`
-    whatever is a problem at `.sortie/status`       `problem`
+    whatever is a problem there                     `problem`
 """
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal
 
-from .safefiles import UnsafeFile, open_directory, read_bounded
+from .foreign_text import escape, shortened
+from .safefiles import UnsafeFile, explain, open_directory, read_bounded
+from .task_status import Reading, read_task_status
 
 Token = Literal["blocked", "needs-human-review", "completed", "failed"]
 SignalKind = Literal[".sortie/status", "status.json", "none"]
@@ -40,7 +38,6 @@ SignalKind = Literal[".sortie/status", "status.json", "none"]
 FIRST_LINE_LIMIT = 4096
 REASON_LIMIT = 2000
 UNRECOGNISED_LIMIT = 128
-JSON_LIMIT = 64 * 1024
 
 # Fixed text: nothing that an issue says can change what agents are told about the status file.
 STATUS_INSTRUCTIONS = """\
@@ -55,10 +52,7 @@ complete and awaiting review. Do not write this file during normal productive wo
 """
 
 _STATUS: Final = ".sortie/status"
-_STATUS_JSON: Final = "status.json"
 _TOKENS: dict[bytes, Token] = {b"blocked": "blocked", b"needs-human-review": "needs-human-review"}
-_STATES: dict[str, Token] = {token: token for token in get_args(Token)}
-_UNFINISHED = ("pending", "running")
 _WHITESPACE = b"\t\n\r "
 
 
@@ -100,19 +94,19 @@ def read_signal(workspace: Path | int, kind: SignalKind) -> Status:
     """
     if kind == "none":
         return Status()
-    # One byte more than there may be, so that whatever is longer shows itself.
-    limit = 1 + (FIRST_LINE_LIMIT if kind == _STATUS else JSON_LIMIT)
-    *above, name = kind.split("/")
     try:
         with open_directory(workspace) as place:
+            if kind == "status.json":
+                return _of_task(read_task_status(place))
             try:
-                with open_directory(place, *above) as directory:
-                    raw = read_bounded(directory, name, limit)
+                with open_directory(place, ".sortie") as directory:
+                    # One byte more than there may be, so that whatever is longer shows itself.
+                    raw = read_bounded(directory, "status", FIRST_LINE_LIMIT + 1)
             except FileNotFoundError:
                 return Status()
     except OSError as error:
-        return _unreadable(kind, _explain(error))
-    return parse_status(raw) if kind == _STATUS else parse_status_json(raw)
+        return Status(problem=f"{kind} cannot be read: {explain(error)}")
+    return parse_status(raw)
 
 
 def delete_signal(workspace: Path | int, kind: SignalKind) -> str:
@@ -138,7 +132,7 @@ def delete_signal(workspace: Path | int, kind: SignalKind) -> str:
                 return "absent"
     except OSError as error:
         is_link = isinstance(error, UnsafeFile) and error.is_link
-        return f"{'skipped' if is_link else 'failed'}: {_explain(error)}"
+        return f"{'skipped' if is_link else 'failed'}: {explain(error)}"
 
 
 def parse_status(raw: bytes) -> Status:
@@ -162,47 +156,19 @@ def delete_status(workspace: Path | int) -> str:
     return delete_signal(workspace, _STATUS)
 
 
-def parse_status_json(raw: bytes) -> Status:
-    """The verdict on the file's bytes. Keys that we do not know are the agent's own affair."""
-    if len(raw) > JSON_LIMIT:
-        return _unreadable(_STATUS_JSON, f"It is larger than {JSON_LIMIT // 1024} KiB")
-    try:
-        document = json.loads(raw.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        return _unreadable(_STATUS_JSON, f"It is not JSON: {_escape(str(error))[:REASON_LIMIT]}")
-    state = document.get("state") if isinstance(document, dict) else None
-    if not isinstance(state, str):
-        return _unreadable(_STATUS_JSON, "It must be an object whose `state` is a text")
-    if state in _UNFINISHED:
-        return Status()
-    token = _STATES.get(state)
-    if token is None:
-        return Status(unrecognised=state.encode("utf-8", "replace")[:UNRECOGNISED_LIMIT])
-    why = document.get("error")
-    recoverable = not (isinstance(why, dict) and why.get("recoverable") is False)
-    return Status(token=token, reason=_error_text(why), recoverable=recoverable)
-
-
-def _unreadable(path: str, why: str) -> Status:
-    return Status(problem=f"{path} cannot be read: {why}")
-
-
-def _explain(error: OSError) -> str:
-    return f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}"
-
-
-def _error_text(error: Any) -> str:
-    """`type: message` of an error as `status.json` has it; agents that write a mere text are understood too."""
-    if isinstance(error, dict):
-        error = ": ".join(part for key in ("type", "message") if isinstance(part := error.get(key), str) and part)
-    return _readable(error) if isinstance(error, str) else ""
+def _of_task(reading: Reading) -> Status:
+    status = reading.status
+    if status is None or status.state == "pending" or status.state == "running":
+        return Status(problem=reading.problem)
+    error = status.error
+    return Status(
+        token=status.state,
+        reason=_readable(error.text) if error else "",
+        recoverable=error.recoverable if error else True,
+    )
 
 
 def _readable(text: str) -> str:
-    lines = (_escape(line.strip().removeprefix("reason:").strip()) for line in text.split("\n"))
+    lines = (escape(line.strip().removeprefix("reason:").strip()) for line in text.split("\n"))
     reason = "\n".join(line for line in lines if line)
-    return reason if len(reason) <= REASON_LIMIT else reason[: REASON_LIMIT - 1] + "…"
-
-
-def _escape(line: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    return shortened(reason, REASON_LIMIT)
