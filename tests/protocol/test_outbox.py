@@ -1,0 +1,428 @@
+"""The stock of an outbox: what counts as delivered, what is refused, and that no outbox costs more than it may."""
+
+import hashlib
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortie.protocol.outbox import MOST_DEPTH, Delivered, Stock, missing, product, take_stock
+from sortie.protocol.safefiles import open_directory
+from sortie.protocol.tree_walk import go_on
+
+NOBODY = 65534
+SECRET = b"AKIA-top-secret"
+
+
+@pytest.fixture
+def outbox(tmp_path):
+    path = tmp_path / "task" / "outbox"
+    path.mkdir(parents=True)
+    return path
+
+
+def stock_of(outbox: Path, most_files: int = 100, most_bytes: int = 10**6, check=go_on) -> Stock:
+    before = set(os.listdir("/proc/self/fd"))
+    try:
+        with open_directory(outbox.parent) as folder:
+            return take_stock(folder, most_files=most_files, most_bytes=most_bytes, check=check)
+    finally:
+        assert set(os.listdir("/proc/self/fd")) == before
+
+
+def delivered(path: str, content: bytes) -> Delivered:
+    return Delivered(path, len(content), hashlib.sha256(content).hexdigest())
+
+
+def test_every_file_is_found_with_its_size_and_hash_in_the_order_of_paths(outbox):
+    """BOX-05"""
+    contents = {"summary.md": b"done", "data/b.csv": b"", "data/a.csv": b"1;2", "Größe.txt": "ß".encode()}
+    for name, content in contents.items():
+        (outbox / name).parent.mkdir(exist_ok=True)
+        (outbox / name).write_bytes(content)
+    expected = tuple(delivered(f"outbox/{name}", contents[name]) for name in sorted(contents))
+    assert stock_of(outbox) == Stock(files=expected)
+
+
+def test_an_empty_outbox_is_an_empty_stock(outbox):
+    assert stock_of(outbox) == Stock()
+
+
+def make_link(path: Path) -> None:
+    path.symlink_to(path.parent.parent.parent / "secret")
+
+
+def make_link_to_directory(path: Path) -> None:
+    path.symlink_to("/etc")
+
+
+def make_dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+def make_hard_link(path: Path) -> None:
+    secret = path.parent.parent.parent / "secret"
+    secret.write_bytes(SECRET)
+    path.hardlink_to(secret)
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as endpoint:
+        endpoint.bind(str(path))
+
+
+def make_device(path: Path) -> None:
+    try:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("only root may make a device")
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (make_link, "It is a symbolic link"),
+        (make_link_to_directory, "It is a symbolic link"),
+        (make_dangling_link, "It is a symbolic link"),
+        (make_hard_link, "It is a hard link"),
+        (make_fifo, "It is a FIFO"),
+        (make_socket, "It is a socket"),
+        (make_device, "It is a device"),
+    ],
+)
+def test_what_is_no_plain_file_is_refused_and_the_rest_is_taken(outbox, make, why):
+    """BOX-05, rule 8"""
+    (outbox / "good.txt").write_bytes(b"good")
+    make(outbox / "bad")
+    assert stock_of(outbox) == Stock(files=(delivered("outbox/good.txt", b"good"),), refused=(("outbox/bad", why),))
+
+
+@pytest.mark.parametrize("name", [b"a\nb", b"a\x1b[2Jb", b"\xff\xfe", "a\u2028b".encode(), "a\u202eb".encode()])
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_a_name_that_could_mislead_is_refused(outbox, name, is_directory):
+    """Rule 19"""
+    path = os.path.join(os.fsencode(outbox), name)
+    if is_directory:
+        os.mkdir(path)
+        with open(os.path.join(path, b"inner"), "w"):
+            pass
+    else:
+        with open(path, "w"):
+            pass
+    stock = stock_of(outbox)
+    ((shown, why),) = stock.refused
+    assert stock.files == ()
+    assert shown.startswith("outbox/")
+    assert shown.isprintable()
+    assert why == "Its name has characters that no name may have"
+
+
+def test_names_of_every_language_are_taken(outbox):
+    """Rule 19"""
+    names = sorted(
+        [
+            "報告.md",
+            "отчёт.md",
+            "تقرير.md",
+            "a\u3000b",
+            "Screen\u202fshot.png",
+            "👩‍🔬.txt",
+            "-rf",
+            ".hidden",
+            "a\\b",
+        ]
+    )
+    for name in names:
+        (outbox / name).write_bytes(b"x")
+    assert [file.path for file in stock_of(outbox).files] == [f"outbox/{name}" for name in names]
+
+
+def test_a_mount_in_the_outbox_is_refused(outbox):
+    """Rule 8"""
+    place = outbox / "mounted"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount")
+    try:
+        (place / "file").write_bytes(SECRET)
+        assert stock_of(outbox) == Stock(refused=(("outbox/mounted", "A file system is mounted there"),))
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_what_may_not_be_read_is_refused():
+    """Rule 8. Root is stopped by no mode, so this test runs as somebody else."""
+    was_root = os.geteuid() == 0
+    home = Path(tempfile.mkdtemp(prefix="sortie-test-"))
+    if was_root:
+        os.chown(home, NOBODY, -1)
+        os.seteuid(NOBODY)
+    try:
+        outbox = home / "outbox"
+        (outbox / "closed").mkdir(parents=True)
+        (outbox / "file").write_bytes(b"x")
+        (outbox / "file").chmod(0)
+        (outbox / "closed").chmod(0)
+        expected = (("outbox/closed", "Permission denied"), ("outbox/file", "Permission denied"))
+        assert stock_of(outbox) == Stock(refused=expected)
+        (outbox / "closed").chmod(0o700)
+        outbox.chmod(0)
+        assert stock_of(outbox) == Stock(problem="outbox cannot be read: Permission denied.")
+        outbox.chmod(0o700)
+    finally:
+        if was_root:
+            os.seteuid(0)
+        shutil.rmtree(home)
+
+
+# -- bounds ---------------------------------------------------------------------------------------------------
+
+
+def test_no_outbox_is_a_problem(outbox):
+    outbox.rmdir()
+    assert stock_of(outbox).problem == "outbox cannot be read: No such file or directory."
+
+
+@pytest.mark.parametrize("make", [make_link_to_directory, make_fifo, Path.touch])
+def test_what_is_no_directory_is_a_problem(outbox, make):
+    outbox.rmdir()
+    make(outbox)
+    assert stock_of(outbox).problem.startswith("outbox cannot be read: ")
+
+
+def test_as_many_files_and_bytes_as_are_allowed_and_no_more(outbox):
+    for number in range(3):
+        (outbox / str(number)).write_bytes(b"12345")
+    assert len(stock_of(outbox, most_files=3, most_bytes=15).files) == 3
+    assert stock_of(outbox, most_files=2) == Stock(problem="outbox holds more than 2 files.")
+    assert stock_of(outbox, most_bytes=14) == Stock(problem="outbox holds more than 14 bytes.")
+
+
+def test_a_sparse_file_of_10_gigabytes_is_never_read(outbox):
+    """BOX-05: the size counts, not what the disk holds."""
+    with (outbox / "sparse").open("wb") as file:
+        file.truncate(10 * 1024**3)
+    steps = []
+    stock = stock_of(outbox, most_bytes=1024**3, check=lambda: steps.append(1))
+    assert stock == Stock(problem=f"outbox holds more than {1024**3} bytes.")
+    assert len(steps) < 10
+
+
+def test_of_200_000_files_no_more_are_looked_at_than_are_allowed():
+    """BOX-05: bounded work and bounded memory."""
+    home = Path(tempfile.mkdtemp(prefix="sortie-test-", dir="/dev/shm"))  # no disk takes so many so fast
+    outbox = home / "outbox"
+    outbox.mkdir()
+    folder = os.open(outbox, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for number in range(200_000):
+            os.close(os.open(f"{number}", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+        steps = 0
+
+        def count() -> None:
+            nonlocal steps
+            steps += 1
+
+        tracemalloc.start()
+        stock = stock_of(outbox, most_files=10_000, check=count)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert stock == Stock(problem="outbox holds more than 10000 files.")
+        assert steps < 10_010
+        assert peak < 8 * 1024 * 1024
+    finally:
+        os.close(folder)
+        shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, make_fifo, make_dangling_link])
+def test_what_is_no_file_is_bounded_too(outbox, make):
+    for number in range(20):
+        make(outbox / str(number))
+    stock = stock_of(outbox, most_files=10)
+    assert stock.problem.startswith("outbox holds more than 10 ")
+    assert len(stock.refused) <= 10
+
+
+def test_a_tree_may_be_deep_but_not_without_end(outbox):
+    place = outbox
+    for _ in range(MOST_DEPTH - 1):
+        place /= "d"
+    place.mkdir(parents=True)
+    (place / "file").write_bytes(b"x")
+    assert len(stock_of(outbox).files) == 1
+    (place / "d").mkdir()
+    assert stock_of(outbox) == Stock(problem=f"outbox is nested more than {MOST_DEPTH} deep.")
+
+
+# -- changes meanwhile ----------------------------------------------------------------------------------------
+
+
+def at_step(number: int, act):
+    """A check that does something, once, in the middle of the work."""
+    count = 0
+
+    def check() -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            act()
+
+    return check
+
+
+def every_step(outbox: Path) -> int:
+    count = 0
+
+    def check() -> None:
+        nonlocal count
+        count += 1
+
+    stock_of(outbox, most_bytes=10**8, check=check)
+    return count
+
+
+def test_a_file_that_changes_while_it_is_read_is_never_delivered_half(outbox):
+    """BOX-05: whenever it happens, the file is refused, or it is one of the two versions."""
+    file = outbox / "file"
+    old, new = b"a" * 3_000_000, b"b" * 3_000_001
+    versions = {delivered("outbox/file", old), delivered("outbox/file", new)}
+    file.write_bytes(old)
+    refused = 0
+    for step in range(1, every_step(outbox) + 1):
+        file.write_bytes(old)
+        stock = stock_of(outbox, most_bytes=10**8, check=at_step(step, lambda: file.write_bytes(new)))
+        if stock.refused:
+            refused += 1
+            assert stock == Stock(refused=(("outbox/file", "It changed while it was read"),))
+        else:
+            assert set(stock.files) <= versions
+    assert refused >= 2
+
+
+def test_a_link_swapped_in_at_any_step_never_shows_its_target(outbox, tmp_path):
+    """Rule 8"""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").write_bytes(SECRET)
+    inner = outbox / "inner"
+    inner.mkdir()
+    (inner / "file").write_bytes(b"good")
+
+    def swap() -> None:
+        inner.rename(tmp_path / "aside")
+        inner.symlink_to(tmp_path / "elsewhere")
+
+    for step in range(1, every_step(outbox) + 1):
+        stock = stock_of(outbox, check=at_step(step, swap))
+        assert set(stock.files) <= {delivered("outbox/inner/file", b"good")}
+        inner.unlink()
+        (tmp_path / "aside").rename(inner)
+
+
+def test_it_can_be_interrupted_at_any_step(outbox):
+    class Interrupted(Exception):
+        pass
+
+    def interrupt() -> None:
+        raise Interrupted
+
+    (outbox / "inner").mkdir()
+    (outbox / "inner/file").write_bytes(b"x" * 3_000_000)
+    steps = every_step(outbox)
+    assert steps > 5
+    for step in range(1, steps + 1):
+        with pytest.raises(Interrupted):
+            stock_of(outbox, most_bytes=10**8, check=at_step(step, interrupt))
+
+
+# -- what is owed ---------------------------------------------------------------------------------------------
+
+EMPTY, FULL = 0, 5
+
+
+def stock(refused: tuple[tuple[str, str], ...] = (), **sizes: int) -> Stock:
+    files = tuple(Delivered(f"outbox/{name}", size, "") for name, size in sizes.items())
+    return Stock(files=files, refused=refused)
+
+
+def test_a_summary_and_a_deliverable_are_enough():
+    """BOX-05, rule 6"""
+    assert missing(stock(**{"summary.md": FULL, "report.md": FULL}), ["outbox/report.md", "outbox/"]) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ({"report.md": FULL}, "outbox/summary.md is missing."),
+        ({"report.md": FULL, "summary.md": EMPTY}, "outbox/summary.md is empty."),
+        ({"summary.md": FULL}, "The outbox holds no deliverable"),
+        ({"summary.md": FULL, "report.md": EMPTY}, "The outbox holds no deliverable"),
+        ({"summary.md": FULL, "error_report.md": FULL}, "The outbox holds no deliverable"),
+        ({"summary.md": FULL, "partial/report.md": FULL}, "The outbox holds no deliverable"),
+    ],
+)
+def test_what_every_task_owes(sizes, sentence):
+    """BOX-05, rule 6"""
+    (found,) = missing(stock(**sizes), [])
+    assert found.startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "required", "sentences"),
+    [
+        ({}, "outbox/data.json", ["outbox/data.json is missing."]),
+        ({"data.json": EMPTY}, "outbox/data.json", ["outbox/data.json is empty."]),
+        ({"data.json": FULL}, "outbox/data.json", []),
+        ({"data/a": EMPTY}, "outbox/data/", ["outbox/data/ is missing, or holds no file with content."]),
+        ({"data/x/a": FULL}, "outbox/data/", []),
+        ({"database": FULL}, "outbox/data/", ["outbox/data/ is missing, or holds no file with content."]),
+        ({}, "outbox/summary.md", []),
+    ],
+)
+def test_what_this_task_owes(sizes, required, sentences):
+    """BOX-05, rule 6"""
+    assert missing(stock(**{"summary.md": FULL, "other": FULL, **sizes}), [required]) == sentences
+
+
+def test_what_is_owed_and_refused_is_told_with_the_reason():
+    """Rule 8"""
+    found = stock((("outbox/data.json", "It is a symbolic link"),), **{"summary.md": FULL, "other": FULL})
+    assert missing(found, ["outbox/data.json"]) == ["outbox/data.json is refused: It is a symbolic link."]
+
+
+def test_of_a_stock_with_a_problem_nothing_else_is_said():
+    assert missing(Stock(problem="outbox holds more than 2 files."), ["outbox/x"]) == [
+        "outbox holds more than 2 files."
+    ]
+
+
+deliveries = st.lists(
+    st.builds(Delivered, st.text(max_size=5), st.integers(0, 9), st.sampled_from(["a", "b"])), max_size=6
+)
+
+
+@given(deliveries, st.randoms())
+def test_a_product_depends_on_the_files_and_not_on_their_order(files, chance):
+    shuffled = list(files)
+    chance.shuffle(shuffled)
+    assert product(shuffled) == product(files)
+
+
+@given(deliveries, deliveries)
+def test_other_files_are_another_product(one, other):
+    def key(file: Delivered) -> tuple[str, int, str]:
+        return file.path, file.size, file.sha256
+
+    assert (product(one) == product(other)) == (sorted(one, key=key) == sorted(other, key=key))
