@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from sortie.cli.plan_drawing import MARKS, MOST_DRAWN, after, draw_text
-from sortie.cli.plan_graph import as_data, graph_command, headline
+from sortie.cli.plan_graph import as_data, graph_command, headline, write_drawing
+from sortie.errors import SortieError
 from sortie.plans.picture import STATES, Edge, Node, Picture
 
 HOSTILE = "日本語 🎉 \u202egnihtyreve\x1b[2J\x00 of a [red]title[/red]\nthat goes on and on"
@@ -171,3 +172,20 @@ def test_json_is_a_form_of_its_own(tmp_path):
     answer = CliRunner().invoke(graph_command, [str(plan), "--json", "--format", "svg"])
     assert answer.exit_code == 2
     assert "--json is a form of its own" in answer.output
+
+
+def test_a_file_is_written_whole_and_made_anew(tmp_path):
+    """A link is replaced, not followed: what it leads to stays as it is."""
+    other, link = tmp_path / "other", tmp_path / "plan.svg"
+    other.write_text("mine")
+    link.symlink_to(other)
+    write_drawing("<svg/>\n", link)
+    assert (link.read_text(), link.is_symlink(), other.read_text()) == ("<svg/>\n", False, "mine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "plan.svg"]
+
+
+def test_a_file_that_cannot_be_written_is_an_error_with_a_fix(tmp_path):
+    with pytest.raises(SortieError, match=r"x\.svg cannot be written: No such file or directory\. Name another"):
+        write_drawing("", tmp_path / "nowhere" / "x.svg")
+    with pytest.raises(SortieError, match="File name too long"):
+        write_drawing("", tmp_path / ("x" * 300))

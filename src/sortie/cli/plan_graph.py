@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +45,9 @@ def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bo
     elif (form or _form_of(output)) == "svg":
         from ..plans.drawing import draw_svg
 
-        _put(draw_svg(picture), output)
+        write_drawing(draw_svg(picture), output)
     elif output:
-        _put(_text(loaded.name, picture), output)
+        write_drawing(_text(loaded.name, picture), output)
     else:
         _print(loaded.name, picture)
     return DONE
@@ -93,7 +94,7 @@ def _text(name: str, picture: Picture) -> str:
     return "\n".join([clean(headline(name, picture)), *lines]) + "\n"
 
 
-def _put(text: str, output: Path | None) -> None:
+def write_drawing(text: str, output: Path | None) -> None:
     """To the file, which is there whole or not at all, or to standard output."""
     if output is None:
         click.echo(text, nl=False)
@@ -106,5 +107,6 @@ def _put(text: str, output: Path | None) -> None:
         new.write_text(text, "utf-8")
         new.replace(output)
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with suppress(OSError):
+            new.unlink()
         raise SortieError(f"{output} cannot be written: {error.strerror}.", fix="Name another file.") from error
