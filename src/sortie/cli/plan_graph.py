@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +13,18 @@ import click
 from ..errors import SortieError
 from .format import clean
 from .main import DONE
-from .store_access import FILE, json_option
+from .plan import load, plan_argument
+from .store_access import json_option
 
 if TYPE_CHECKING:
     from ..plans.picture import Picture
-    from ..plans.plan import Plan
 
 # Of a text that is written to a file, which no terminal limits.
 FILE_WIDTH = 160
 
 
 @click.command("graph")
-@click.argument("plan", type=FILE, metavar="PLAN")
+@plan_argument
 @click.option("--format", "form", type=click.Choice(["text", "svg"]), help="Default: svg for FILE.svg, else text.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @json_option
@@ -33,11 +32,11 @@ def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bo
     """Draw a plan: who waits for whom, and how each task stands."""
     if as_json and (form or output):
         raise click.UsageError("--json is a form of its own; leave out --format and --output.")
-    from ..plans.load import load_plan
     from ..plans.picture import picture_of
+    from .plan_status import task_states
 
-    loaded = load_plan(plan)
-    picture = picture_of(loaded, _states(loaded))
+    loaded = load(plan)
+    picture = picture_of(loaded, task_states(loaded))
     if as_json:
         from .printing import print_json
 
@@ -51,11 +50,6 @@ def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bo
     else:
         _print(loaded.name, picture)
     return DONE
-
-
-def _states(plan: Plan) -> Mapping[str, tuple[str, str]]:  # noqa: ARG001
-    """The state of each task and the reason for it."""
-    return {}
 
 
 def _form_of(output: Path | None) -> str:

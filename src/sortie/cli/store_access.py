@@ -42,7 +42,7 @@ def workflow_option(command: Command) -> Command:
         "--workflow",
         type=PLACE,
         callback=_choose,
-        help="The workflow, or its directory, or the store of another source; ./WORKFLOW.md if left out.",
+        help="The workflow or its directory, a plan, or the store of another source; ./WORKFLOW.md if left out.",
     )(command)
 
 
@@ -142,6 +142,10 @@ def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke, or went, after the service started must not stop
     them, and a source of one's own has none: then the store itself is named."""
     found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False)
+    if workflow.suffix in (".yaml", ".yml"):
+        from .plan import store_of
+
+        return replace(found, config=replace(found.config, db_path=store_of(workflow)))
     if _is_store(workflow):
         return replace(found, config=replace(found.config, db_path=workflow.absolute()))
     config = _as_served(found.config)

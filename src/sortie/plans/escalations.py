@@ -26,8 +26,8 @@ from .plan import ESCALATIONS, Plan
 _HEADING = """\
 # Escalations
 
-Tasks that need a person. `sortie plan why TASK` tells the whole story; `sortie plan retry`, `fix`, `skip` and `accept`
-decide what becomes of it.
+Tasks that need a person. `sortie plan why TASK` tells the whole story; `sortie plan retry`, `fix`, `skip` and
+`accept` decide what becomes of it.
 """
 _LONGEST = 2_000
 
@@ -52,7 +52,7 @@ def failure_report(outcome: Outcome, fate: Next) -> str:
         _KINDS.get(outcome.error_kind, outcome.error_kind or outcome.status),
         outcome.error,
         follows[fate.then],
-        "See the log of the run (`sortie logs`), mend the cause, then `sortie plan retry`, or `sortie plan fix --input`.",
+        "Mend the cause, which `sortie plan why` tells, then `sortie plan retry`, or `sortie plan fix --input`.",
         "What the agent had put into the outbox is still there, and below `attempts/` after the next attempt.",
     )
 
@@ -72,7 +72,7 @@ def _put_report(plan: Plan, task: str, report: str) -> None:
                 created = os.open(
                     FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=outbox
                 )
-                with open(created, "wb") as file:
+                with os.fdopen(created, "wb") as file:
                     file.write(report.encode("utf-8", "replace"))
     except OSError as error:
         raise TrackerError(
@@ -112,7 +112,7 @@ def _append(plan: Plan, entry: str) -> None:
         descriptor = os.open(
             path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644
         )
-        with open(descriptor, "r+", encoding="utf-8", errors="replace") as file:
+        with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as file:
             known = file.read()
             if mark in known.splitlines():
                 return

@@ -1,7 +1,7 @@
 """The input files of a task as they are now: every file of every input, with its size and hash, and corrections.
 
-A person corrects an input by putting a file of the same name below `.fixes/<task>/`: it takes the place of the one in
-the plan. What did not change since the last look is not read again.
+A person corrects an input by putting a file of the same name below `.fixes/<task>/`: it takes the place of the one
+in the plan. What did not change since the last look is not read again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_FILES = 10_000
 
 
 class InputFile(Struct, frozen=True, kw_only=True):
-    """One file, and where it goes below the inbox: a copy, or a reference where it is too large or meant to be one."""
+    """One file, and where it goes below the inbox: a copy, or a reference where it is large or meant to be one."""
 
     path: str
     name: str
@@ -66,7 +66,7 @@ class Inputs:
     def _hash(self, path: Path) -> tuple[int, str]:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(descriptor, "rb", buffering=0) as file:
+            with os.fdopen(descriptor, "rb", buffering=0) as file:
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
                     raise ConfigurationError(f"The input {path} is not a regular file.")

@@ -23,8 +23,8 @@ NAMED = 10
 
 class Memo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered of a task beside its state. `sessions` is how many it had used when it was last opened
-    again. Of a task that is completed: what it was made from and what it delivered (each file as path, size and hash), by
-    which attempt, and what was odd about it. Of one that is not: `why`, and the `kind` of its failure."""
+    again. Of a task that is completed: what it was made from and what it delivered (each file as path, size and
+    hash), by which attempt, and what was odd about it. Of one that is not: `why`, and the `kind` of its failure."""
 
     sessions: int = 0
     made_by: str = ""
@@ -104,8 +104,8 @@ class Progress:
     # -- what becomes of others -------------------------------------------------------------------------------
 
     def put(self, name: str, state: str, memo: Memo) -> list[str]:
-        """A task is in this state now; the answer is which others are different for it: freed or blocked by it, failed
-        with it, or to be done again."""
+        """A task is in this state now; the answer is which others are different for it: freed or blocked by it,
+        failed with it, or to be done again."""
         changed: dict[str, None] = {}
         todo = [(name, state, memo)]
         while todo:
@@ -163,8 +163,8 @@ class Progress:
         return digest.hexdigest()
 
     def is_outdated(self, name: str) -> bool:
-        """Whether a task that is over would be given something else now. While one that it waits for is not over, nobody
-        knows: then it stays as it is."""
+        """Whether a task that is over would be given something else now. While one that it waits for is not over,
+        nobody knows: then it stays as it is."""
         memo = self.memos[name]
         if self.states[name] not in (COMPLETED, FAILED) or not memo.made_by or self._blockers[name]:
             return False
@@ -181,8 +181,8 @@ class Progress:
         ]
 
     def take_over(self, remembered: Mapping[str, tuple[str, str]], order: Iterable[str]) -> dict[str, str]:
-        """Go on from the state and the memo of each task that is remembered; the answer is what has to be done again,
-        and why. `order` has every task of the plan after all that it waits for."""
+        """Go on from the state and the memo of each task that is remembered; the answer is what has to be done
+        again, and why. `order` has every task of the plan after all that it waits for."""
         order, again = list(order), dict[str, str]()
         for name in order:
             if name in remembered:

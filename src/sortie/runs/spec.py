@@ -32,8 +32,8 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
 class PromptSpec(Struct, frozen=True, kw_only=True):
     """How the prompt of each turn is made: a template over the issue, or a text that is given as it is.
 
-    `file` and `line` are where the text stands, for the sentence about what is wrong with it. `later` is the text of
-    every turn after the first, where that is another one.
+    `file` and `line` are where the text stands, for the sentence about what is wrong with it. `later` is the text
+    of every turn after the first, where that is another one.
     """
 
     text: str
@@ -92,8 +92,8 @@ class Received(Struct, frozen=True, kw_only=True):
 class TaskSpec(Struct, frozen=True, kw_only=True):
     """What the folder of a task holds before its agent starts, and what has to be in it afterwards.
 
-    `made_by` tells what the task is given and asked for from anything else. `resumes`: the run before was cut short,
-    and what is left of it may be gone on with. `outbox_bytes` and `outbox_files` bound what it may deliver;
+    `made_by` tells what the task is given and asked for from anything else. `resumes`: the run before was cut
+    short, and what is left of it may be gone on with. `outbox_bytes` and `outbox_files` bound what it may deliver;
     `skip_unsafe` leaves out what is no regular file instead of refusing all.
     """
 

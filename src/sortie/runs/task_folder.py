@@ -18,8 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import SortieError, WorkspaceError
-from ..protocol.outbox import ChangedSince, Delivered, copy_out, seal
+from ..protocol.delivered_copy import ChangedSince, copy_out
+from ..protocol.outbox import Delivered
 from ..protocol.safefiles import open_directory, write_atomic
+from ..protocol.seals import seal
 from ..protocol.session_files import DIRECTORY as SESSION
 from ..protocol.task_status import write_pending
 from ..protocol.tree_walk import Check, remove_entry
@@ -37,6 +39,8 @@ _NEW_INBOX = ".inbox.new"
 _UNDER_WAY = ".next"
 _NUMBER = re.compile(r"[0-9]{3,9}")
 _CHUNK = 1 << 20
+_MORE_FILES = 1_000
+_MORE_BYTES = 1 << 26
 
 
 class InputsChanged(SortieError):
@@ -48,7 +52,7 @@ def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> tu
     what is there: only if that is allowed and all that the agent was given is still the same."""
     _fill_inbox(folder, task, check)
     attempt = _last_attempt(folder) + 1
-    goes_on = task.resumes and may_go_on and _is_as_given(folder, task)
+    goes_on = task.resumes and may_go_on and _is_as_given(folder, task, check)
     if not goes_on and _has_leftovers(folder):
         _put_away(folder, attempt, check)
         attempt += 1
@@ -59,6 +63,19 @@ def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> tu
     if not goes_on:
         write_pending(folder, attempt)
     return attempt, goes_on
+
+
+def seal_of(folder: int, task: TaskSpec, check: Check, inbox: str = INBOX) -> dict[str, str]:
+    """What the agent was given, or is about to be; bounded, because an agent may put more into its inbox."""
+    given = [file.size for file in task.inputs]
+    given += [size for received in task.received for _, _, size, _ in received.files]
+    return seal(
+        folder,
+        (SKILL, inbox),
+        most_files=2 * len(given) + _MORE_FILES,
+        most_bytes=2 * sum(given) + _MORE_BYTES,
+        check=check,
+    )
 
 
 # -- what earlier attempts left ---------------------------------------------------------------------------------
@@ -180,10 +197,10 @@ def _receive(inbox: int, received: Received, check: Check) -> None:
                 check()
                 copy_out(other, Delivered(path, size, digest), inbox, here.removeprefix(f"{INBOX}/"))
     except ChangedSince as changed:
-        again = f"`sortie plan retry {received.task}` makes it anew, `sortie plan accept {received.task}` takes it as it is"
-        raise InputsChanged(
-            f"What {received.task} delivered was changed after it had been completed: {changed}.", fix=f"{again}."
-        ) from changed
+        name = received.task
+        fix = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is."
+        message = f"What {name} delivered was changed after it had been completed: {changed}."
+        raise InputsChanged(message, fix=fix) from changed
     except OSError as error:
         raise workspace_error(f"What {received.task} delivered cannot be copied", error) from error
 
@@ -241,12 +258,11 @@ def _parent(inbox: int, path: str) -> Iterator[tuple[int, str]]:
         yield directory, name
 
 
-def _is_as_given(folder: int, task: TaskSpec) -> bool:
+def _is_as_given(folder: int, task: TaskSpec, check: Check) -> bool:
     """Whether inbox and skill are what they would be made to now."""
-    now, then = seal(folder, (_NEW_INBOX,)), seal(folder, (INBOX, SKILL))
-    skill = then.pop(SKILL, "")
-    expected = {path.replace(_NEW_INBOX, INBOX, 1): digest for path, digest in now.items()}
-    return then == expected and skill == hashlib.sha256(task.skill.encode()).hexdigest()
+    then, now = seal_of(folder, task, check), seal_of(folder, task, check, _NEW_INBOX)
+    now = {path.replace(_NEW_INBOX, INBOX, 1): digest for path, digest in now.items()}
+    return then == now | {SKILL: hashlib.sha256(task.skill.encode()).hexdigest()}
 
 
 def _take_new_inbox(folder: int, check: Check) -> None:

@@ -28,13 +28,14 @@ from msgspec import Struct
 from ..core.conclude import Outcome
 from ..core.events import Level
 from ..protocol.foreign_text import readable
-from ..protocol.outbox import Stock, broken_seals, missing, seal, take_stock
+from ..protocol.outbox import Stock, missing, take_stock
 from ..protocol.safefiles import open_directory, read_bounded
+from ..protocol.seals import added_since, broken_seals
 from ..protocol.status_history import StatusHistory
 from ..protocol.task_status import TaskStatus, read_task_status, write_on_behalf
-from ..workspace.directory import INBOX, OUTBOX, Workspace
+from ..workspace.directory import OUTBOX, Workspace
 from .spec import RunSpec
-from .task_folder import SKILL, lay_out
+from .task_folder import lay_out, seal_of
 
 # A status that is being written when it is read is whole a moment later.
 _LOOKS, _BETWEEN_LOOKS = 5, 0.05
@@ -98,7 +99,7 @@ class TaskRun:
         is_claimed = claims is not None and claims.state == "completed" and claims.attempt is not None
         may_go_on = is_claimed or bool(self._spec.resume.session_id)
         self._attempt, goes_on = lay_out(folder, self._task, check, may_go_on=may_go_on)
-        self._sealed = seal(folder, (SKILL, INBOX))
+        self._sealed = seal_of(folder, self._task, check)
         if goes_on:
             self._began_at = 0.0  # the agent of the run before is the one that goes on
         return goes_on
@@ -133,14 +134,12 @@ class TaskRun:
         """In a thread: what is in the outbox, and what of it is missing or must not be there."""
         task, folder, check = self._task, self._directory.fd, from_thread.check_cancelled
         stock = take_stock(folder, OUTBOX, most_files=task.outbox_files, most_bytes=task.outbox_bytes, check=check)
-        changed, added = broken_seals(self._sealed, seal(folder, (SKILL, INBOX)))
-        for finding in (
-            *(f"the agent changed {path}" for path in changed),
-            *(f"{path} was added" for path in added),
-        ):
+        now = seal_of(folder, task, check)
+        for finding in (*broken_seals(self._sealed, now), *added_since(self._sealed, now)):
             from_thread.run_sync(self._found, finding)
-        refused = [] if task.skip_unsafe else [f"{path} is refused: {why}" for path, why in stock.refused]
-        return stock, [*filter(None, [stock.problem]), *missing(stock, task.outputs), *refused]
+        owed = missing(stock, task.outputs)
+        refused = [f"{path} is refused: {why}." for path, why in stock.refused if not task.skip_unsafe]
+        return stock, list(dict.fromkeys((*owed, *refused)))
 
     def _completed(self, stock: Stock, *, helped: bool) -> Outcome:
         if helped:

@@ -65,12 +65,18 @@ class PlanSource(Source):
         self.policy = policy_of(plan)
         self.inputs = Inputs(plan)
         self._environ = environ
-        self._schedule = Schedule()
-        self.progress = Progress(plan, self.inputs.digest, lambda name: self._schedule.spent_on(name).sessions)
+        self.schedule = Schedule()
+        self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
         self._version = _version_of(plan.path)
         self._has_looked = False
         self.again: Mapping[str, str] = {}
+        self._successor: PlanSource | None = None
+
+    @property
+    def latest(self) -> PlanSource:
+        """The version of the plan that is in force."""
+        return self._successor.latest if self._successor else self
 
     @property
     def secrets(self) -> Collection[str]:
@@ -85,7 +91,7 @@ class PlanSource(Source):
     # -- what there is to do ----------------------------------------------------------------------------------
 
     def remember(self, schedule: Schedule) -> None:
-        self._schedule = schedule
+        self.schedule = schedule
         known = {view.id: (view.state, view.memo) for view in schedule.issues.values()}
         self._go_on_from(known)
 
@@ -215,10 +221,15 @@ class PlanSource(Source):
 
     # -- how its end is judged --------------------------------------------------------------------------------
 
-    def writes_at_end(
-        self, issue: Issue, claim: Claim, outcome: Outcome, usage: Usage, seconds: float
+    def writes_at_end(  # a task is told by its claim
+        self,
+        issue: Issue,  # noqa: ARG002
+        claim: Claim,
+        outcome: Outcome,
+        usage: Usage,
+        seconds: float,
     ) -> Sequence[Write]:
-        spent = self._schedule.spent_on(claim.issue_id)
+        spent = self.schedule.spent_on(claim.issue_id)
         fate = self._fate(claim.issue_id, outcome, spent)
         writes = []
         if outcome.status in ("failed", "timed_out", "stalled") and not _is_anothers_fault(outcome):
@@ -236,7 +247,7 @@ class PlanSource(Source):
         else:
             await append_escalation(self.plan, body)
 
-    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
+    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:  # noqa: ARG002
         if not outcome.product:
             return Next(then="again", why="it was cut short before its task was over", delay=0.0)
         product, memo = decode_product(outcome.product), self.progress.memos.get(claim.issue_id, Memo())
@@ -274,8 +285,8 @@ class PlanSource(Source):
         return Next(then="released", why=outcome.error, state=FAILED, memo=failed.encode())
 
     async def obey(self, verb: str, issue_id: str) -> Next:
-        begun = self._schedule.waiting.keys() | self._schedule.parked.keys()
-        sessions = self._schedule.spent_on(issue_id).sessions
+        begun = self.schedule.waiting.keys() | self.schedule.parked.keys()
+        sessions = self.schedule.spent_on(issue_id).sessions
         return await plan_commands.obey(verb, issue_id, self.plan, self.progress, begun, sessions)
 
     # -- a changed plan ---------------------------------------------------------------------------------------
@@ -292,9 +303,10 @@ class PlanSource(Source):
                 self, (("warning", "the plan cannot be used as it is now; the last good one stays", why),)
             )
         source = PlanSource(plan, self._environ)
-        source._schedule = self._schedule
+        source.schedule = self.schedule
         states, memos = self.progress.states, self.progress.memos
         source._go_on_from({name: (state, memos[name].encode()) for name, state in states.items()})
+        self._successor = source
         again = ", ".join(source.again) or "nothing that is done"
         return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
 

@@ -107,8 +107,9 @@ MESSAGE_TYPES = ("data_ready", "question", "answer", "update")
 MESSAGE_SEND = Definition(
     name="message_send",
     description=(
-        "Send a message to the agent of another task of the same plan. It is told at the beginning of its next turn; "
-        "one that is over is told nothing. What another task needs belongs into the outbox; a message is for the rest."
+        "Send a message to the agent of another task of the same plan. It is told at the beginning of its next "
+        "turn; one that is over is told nothing. What another task needs belongs into the outbox; a message is for "
+        "the rest."
     ),
     input_schema={
         "type": "object",
@@ -116,7 +117,7 @@ MESSAGE_SEND = Definition(
             "to": {"type": "string", "description": "The name of the task whose agent is to read it."},
             "type": {"type": "string", "enum": list(MESSAGE_TYPES), "description": "What kind of message it is."},
             "content": {"type": "object", "description": "What it says, as JSON; at most 32 KiB."},
-            "in_reply_to": {"type": "string", "description": "The file name of the message that this one answers."},
+            "in_reply_to": {"type": "string", "description": "The name of the message that this one answers."},
         },
         "required": ["to", "type", "content"],
         "additionalProperties": False,
@@ -132,7 +133,9 @@ MESSAGE_LIST = Definition(
     name="message_list",
     description="All messages to the agent of this task so far, the oldest first. Takes no parameters.",
     input_schema=_NOTHING,
-    response='`{"success": true, "data": {"messages": […]}}`, each with `from`, `to`, `timestamp`, `type`, `content`.',
+    response=(
+        '`{"success": true, "data": {"messages": […]}}`, each with `from`, `to`, `timestamp`, `type` and `content`.'
+    ),
     tier=1,
 )
 
