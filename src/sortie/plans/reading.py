@@ -43,7 +43,7 @@ class Reading:
         """None where there is not even a map; that is noted."""
         if isinstance(value, str) and section.short:
             value = {section.short: value}
-        elif value is None and not section.short:
+        elif value is None and section.may_be_empty:
             value = {}
         if not isinstance(value, dict):
             if path not in self._tree.unusable:
