@@ -95,12 +95,12 @@ def _of_directory(path: str) -> str:
 def _check_landings(draft: Draft, reading: Reading) -> None:
     """Nothing may land where something else does, nor inside of it. What one task hands on is one thing here: its
     own outbox keeps it apart."""
-    # Who lands on a path, and who inside of it.
+    # Who lands on a path, and who inside of it; inputs of the same name are told apart by their places.
     taken: dict[str, tuple[str, str]] = {}
     inside: dict[str, tuple[str, str]] = {}
 
-    def claim(name: str, owner: tuple[str, str]) -> None:
-        place, who = owner
+    def claim(name: str, place: str, owner: tuple[str, str]) -> None:
+        who = owner[0]
         name = name.rstrip("/")
         if name.lower().partition("/")[0] in RESERVED:
             reading.refuse(place, f"{who} would land on inbox/{name}, which is written by Sortie; rename it")
@@ -109,19 +109,19 @@ def _check_landings(draft: Draft, reading: Reading) -> None:
         above = ["/".join(steps[:count]) for count in range(1, len(steps))]
         for other in (name, name + REFERENCE, name.removesuffix(REFERENCE), *above):
             if taken.get(other, owner) != owner:
-                reading.refuse(place, f"{who} and {taken[other][1]} would both land on inbox/{other}; rename one")
+                reading.refuse(place, f"{who} and {taken[other][0]} would both land on inbox/{other}; rename one")
                 return
         if inside.get(name, owner) != owner:
-            reading.refuse(place, f"{who} would land on inbox/{name}, {inside[name][1]} inside of it; rename one")
+            reading.refuse(place, f"{who} would land on inbox/{name}, {inside[name][0]} inside of it; rename one")
             return
         taken[name] = owner
         inside.update(dict.fromkeys(above, owner))
 
     for each, place in zip(draft.task.inputs, draft.places["inputs"], strict=True):
-        claim(each.name, (place, f"the input {Path(each.path).name}"))
+        claim(each.name, place, (f"the input {Path(each.path).name}", place))
     for edge, place in zip(draft.task.depends_on, draft.places["depends_on"], strict=True):
         for output in edge.outputs:
-            claim(landing(edge, output).removeprefix("inbox/"), (place, f"an output of {edge.task}"))
+            claim(landing(edge, output).removeprefix("inbox/"), place, (f"an output of {edge.task}", ""))
 
 
 def _short(path: str, home: Path) -> str:

@@ -133,7 +133,9 @@ class Drafting:
             built = [(inner.path, made) for inner in given.get(field, ()) if (made := build(inner)) is not None]
             values[field] = tuple(made for _, made in built)
             places[field] = tuple(place for place, _ in built)
-        task = Task(**{"name": "", "objective": "", **values})
+        # Others may name it by a name that does not fit: that is one mistake, not several.
+        values["name"] = self._reading.task_name(item.path)
+        task = Task(**{"objective": "", **values})
         return Draft(task=task, path=item.path, places=places, refused=item.refused)
 
     def _skill(self, item: Item | None) -> str:
@@ -176,9 +178,7 @@ class Drafting:
         return TaskOutput(**item.values) if "path" in item.values else None
 
     def _dependency(self, item: Item) -> Dependency | None:
-        if "task" not in item.values or item.refused:
-            return None
-        return Dependency(**{"on_failure": self._on_failure, **item.values})
+        return Dependency(**{"on_failure": self._on_failure, **item.values}) if "task" in item.values else None
 
     def _wait(self, item: Item) -> WaitFor | None:
         return WaitFor(**{"on_failure": self._on_failure, **item.values}) if "task" in item.values else None

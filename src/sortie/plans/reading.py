@@ -43,7 +43,7 @@ class Reading:
         """None where there is not even a map; that is noted."""
         if isinstance(value, str) and section.short:
             value = {section.short: value}
-        elif value is None and not section.short:
+        elif value is None and section.may_be_empty:
             value = {}
         if not isinstance(value, dict):
             if path not in self._tree.unusable:
@@ -105,13 +105,17 @@ class Reading:
 
     def name_of(self, path: str) -> str:
         """A key path for people."""
-        first, _, rest = path.partition(".")
-        number, _, inner = rest.partition(".")
-        if first != "tasks" or not number.isdecimal():
+        first, *rest = path.split(".", 2)
+        if first != "tasks" or not is_name(name := self.task_name(path)):
             return path
-        task = self._tree.values["tasks"][int(number)]
+        return ".".join((first, name, *rest[1:]))
+
+    def task_name(self, path: str) -> str:
+        """What is written as the name of the task that a path leads to or into, fit or not."""
+        number = path.split(".")[1] if "." in path else ""
+        task = self._tree.values["tasks"][int(number)] if number.isdecimal() else None
         name = task.get("name") if isinstance(task, dict) else None
-        return ".".join(part for part in (first, name if is_name(name) else number, inner) if part)
+        return name if isinstance(name, str) else ""
 
     def line_of(self, path: str) -> int:
         return self._tree.line_of(path)

@@ -59,6 +59,11 @@ class Section(Struct, frozen=True, kw_only=True, dict=True):
     def required(self) -> tuple[str, ...]:
         return tuple(name for name, key in self.keys.items() if key.required)
 
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether the key of it may stand there with nothing behind."""
+        return not self.short and not self.required
+
     def default_of(self, key: str) -> Any:
         """As it would be written in the file; None where leaving it out means that there is none."""
         found = self.keys[key]
