@@ -210,4 +210,5 @@ def _shortfall(believed: TaskStatus, lacking: Sequence[str]) -> str:
 
 def _listed(sentences: Sequence[str]) -> str:
     more = len(sentences) - _NAMED
-    return "; ".join([*sentences[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+    named = [sentence.rstrip(".") for sentence in sentences[:_NAMED]]
+    return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
