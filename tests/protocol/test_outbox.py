@@ -149,17 +149,25 @@ def test_names_of_every_language_are_taken(outbox):
     assert [file.path for file in stock_of(outbox).files] == [f"outbox/{name}" for name in names]
 
 
-def test_a_mount_in_the_outbox_is_refused(outbox):
-    """Rule 8"""
-    place = outbox / "mounted"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "none", str(place)], capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount")
+def test_a_mount_in_the_outbox_is_refused(outbox, tmp_path):
+    """Rule 8: on a directory, or on a file."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "file").write_bytes(SECRET)
+    (outbox / "a").mkdir()
+    (outbox / "b").touch()
+    mounted = []
     try:
-        (place / "file").write_bytes(SECRET)
-        assert stock_of(outbox) == Stock(refused=(("outbox/mounted", "A file system is mounted there"),))
+        for source, place in ((secret, outbox / "a"), (secret / "file", outbox / "b")):
+            done = subprocess.run(["mount", "--bind", str(source), str(place)], capture_output=True, check=False)
+            if done.returncode:
+                pytest.skip("only root may mount")
+            mounted.append(place)
+        why = "A file system is mounted there"
+        assert stock_of(outbox) == Stock(refused=(("outbox/a", why), ("outbox/b", why)))
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        for place in mounted:
+            subprocess.run(["umount", str(place)], check=True)
 
 
 def test_what_may_not_be_read_is_refused():

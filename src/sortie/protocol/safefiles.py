@@ -75,13 +75,14 @@ def open_regular(directory: int, name: str) -> Iterator[int]:
         yield descriptor
 
 
-def read_bounded(directory: int, name: str, limit: int) -> bytes:
+def read_bounded(directory: int, name: str, limit: int, *, linked: bool = False) -> bytes:
     """The first `limit` bytes of a regular file with one name. To refuse longer files, ask for a byte more.
 
-    A file with a second name is refused: a hard link shows the content of a file that lives somewhere else.
+    A file with a second name is refused, unless it may be `linked`: a hard link shows the content of a file that
+    lives somewhere else.
     """
     with _open_regular(directory, name) as (descriptor, found):
-        if found.st_nlink > 1:
+        if found.st_nlink > 1 and not linked:
             raise UnsafeFile(errno.EMLINK, "Hard link refused", name)
         return _read(descriptor, min(limit, found.st_size))
 
