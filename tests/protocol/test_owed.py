@@ -9,14 +9,14 @@ from sortie.protocol.outbox import Delivered, Stock, missing, product
 EMPTY, FULL = 0, 5
 
 
-def stock(refused: tuple[tuple[str, str], ...] = (), **sizes: int) -> Stock:
+def stock(sizes: dict[str, int], refused: tuple[tuple[str, str], ...] = ()) -> Stock:
     files = tuple(Delivered(f"outbox/{name}", size, "") for name, size in sizes.items())
     return Stock(files=files, refused=refused)
 
 
 def test_a_summary_and_a_deliverable_are_enough():
     """BOX-05, rule 6"""
-    assert missing(stock(**{"summary.md": FULL, "report.md": FULL}), ["outbox/report.md", "outbox/"]) == []
+    assert missing(stock({"summary.md": FULL, "report.md": FULL}), ["outbox/report.md", "outbox/"]) == []
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_summary_and_a_deliverable_are_enough():
 )
 def test_what_every_task_owes(sizes, sentence):
     """BOX-05, rule 6"""
-    (found,) = missing(stock(**sizes), [])
+    (found,) = missing(stock(sizes), [])
     assert found.startswith(sentence)
 
 
@@ -50,12 +50,12 @@ def test_what_every_task_owes(sizes, sentence):
 )
 def test_what_this_task_owes(sizes, required, sentences):
     """BOX-05, rule 6"""
-    assert missing(stock(**{"summary.md": FULL, "other": FULL, **sizes}), [required]) == sentences
+    assert missing(stock({"summary.md": FULL, "other": FULL, **sizes}), [required]) == sentences
 
 
 def test_what_is_owed_and_refused_is_told_with_the_reason():
     """Rule 8"""
-    found = stock((("outbox/data.json", "It is a symbolic link"),), **{"summary.md": FULL, "other": FULL})
+    found = stock({"summary.md": FULL, "other": FULL}, (("outbox/data.json", "It is a symbolic link"),))
     assert missing(found, ["outbox/data.json"]) == ["outbox/data.json is refused: It is a symbolic link."]
 
 
