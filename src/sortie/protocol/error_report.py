@@ -1,4 +1,4 @@
-"""`outbox/error_report.md` of a task whose agent wrote none: the sections of the format, and no others.
+"""The `error_report.md` of a task whose agent wrote none: the sections of the format, and no others.
 
 Agents, and what they ran, have their say in the sections; whatever it is, it adds no heading and ends no section.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from .foreign_text import escape, shortened
 
-FILE = "outbox/error_report.md"
+FILE = "error_report.md"
+TITLE = "# Error Report"
 SECTION_LIMIT = 8000
 _NOTHING = "None."
 # What may come before a heading: a quotation, a list.
@@ -24,7 +25,7 @@ def error_report(kind: str, description: str, attempted: str, suggestion: str, p
         "Partial Work": partial,
     }
     parts = [f"## {heading}\n{_prose(text)}\n" for heading, text in sections.items()]
-    return "\n".join(["# Error Report\n", *parts])
+    return "\n".join([f"{TITLE}\n", *parts])
 
 
 def _prose(text: str) -> str:
