@@ -26,9 +26,10 @@ ALLOWED: dict[str, set[str]] = {
     "tools": {"protocol", "plugins", "errors", "core", "trackers", "workflow"},
     "runs": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
     "hosts": {"runs", "agents", "workspace", "process", "protocol", "plugins", "core", "errors", "tools"},
+    "plans": {"core", "errors", "protocol", "plugins", "workflow", "agents"},
     "sources": {
         *("core", "errors", "plugins", "protocol", "trackers", "workflow"),
-        *("agents", "workspace", "tools", "runs", "hosts"),
+        *("agents", "workspace", "tools", "runs", "hosts", "plans"),
     },
 }
 ALLOWED["engine"] = {*ALLOWED}

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
@@ -23,13 +23,14 @@ from ..hosts.local_host import LocalHost
 from ..sources.adapters import load_workflow
 from ..sources.issues import IssueSource
 from .format import clean, program
-from .live import LiveView
-from .loglines import LogLines
 from .main import DONE, FAILED, decided
 from .printing import print_json, styled
 from .run import serve_with_output
 from .run_summary import IssueTally, Tally, plain, print_tally
 from .store_access import json_option
+
+if TYPE_CHECKING:
+    from .run import Output
 
 INTRODUCTION = """\
 Six issues in a file, up to three agents at a time, each a real process in a workspace of its own.
@@ -129,7 +130,7 @@ class DemoResult(Struct, frozen=True):
 class DemoOrchestrator(Orchestrator):
     """Drains itself when all six issues are settled: a reviewer acts in between, so being idle is not the end."""
 
-    def __init__(self, workflow: Path, environ: dict[str, str], tally: Tally, output: LiveView | LogLines) -> None:
+    def __init__(self, workflow: Path, environ: dict[str, str], tally: Tally, output: Output) -> None:
         source = IssueSource.open(workflow, environ)
         database = source.config.db_path
         super().__init__(
@@ -178,10 +179,10 @@ def _run_demo(directory: Path) -> DemoResult:
     config = load_workflow(workflow, environ, None).config
     tally = Tally()
 
-    def build(output: LiveView | LogLines) -> DemoOrchestrator:
+    def build(output: Output) -> DemoOrchestrator:
         return DemoOrchestrator(workflow, environ, tally, output)
 
-    serve_with_output(build, config, {}, log_format="text")
+    serve_with_output(build, config.secrets, {})
     return DemoResult(directory, tally, tuple(_checks(tally, config.workspace.root / "DEMO-5" / "daemon.pid")))
 
 

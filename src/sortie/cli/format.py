@@ -87,9 +87,9 @@ def runnable(text: str) -> str:
 
 def _on_the_workflow(advice: re.Match[str]) -> str:
     place, (words, verb) = named_workflow.get(), advice.group(1, 2)
-    if not place or verb in _WITHOUT_WORKFLOW or " --help" in words or " -w " in words:
+    if not place or verb in _WITHOUT_WORKFLOW or " --help" in words or " -w " in words or " -p " in words:
         return advice[0]
-    return f"`{words} -w {shlex.quote(place)}`"
+    return f"`{words} {'-p' if verb == 'plan' else '-w'} {shlex.quote(place)}`"
 
 
 def duration(seconds: float) -> str:

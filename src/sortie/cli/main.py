@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +35,7 @@ FAMILIES = {
     ("logs",): "what the agent of an issue said",
     ("why",): "why anything happened to an issue, or did not",
     ("start", "stop", "retry", "unpark"): "start, end, hurry or free an issue",
+    ("plan",): "run a graph of tasks; see sortie plan --help",
     ("mcp-server",): "serve tools to an agent; its runtime starts this",
 }
 HOMES = {name: names[0] if len(names) == 1 else "operate" for names in FAMILIES for name in names}
@@ -55,7 +56,11 @@ class ReaderLeft(Exception):
 
 
 class LazyGroup(click.Group):
-    """Imports a command when it is called; the help page imports none."""
+    """Imports a command when it is called; the help page imports none. Each command has its `homes`, the module in
+    which it is, and a line of the help page, which it may share with others."""
+
+    families: Mapping[tuple[str, ...], str] = FAMILIES
+    homes: Mapping[str, str] = HOMES
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -66,12 +71,12 @@ class LazyGroup(click.Group):
             raise ReaderLeft(ctx.meta.get(_DECIDED, DONE)) from error  # click would end the process with code 1
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(HOMES)
+        return list(self.homes)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in HOMES:
+        if cmd_name not in self.homes:
             return None
-        module = import_module(f"sortie.cli.{HOMES[cmd_name]}")
+        module = import_module(f"sortie.cli.{self.homes[cmd_name]}")
         # A service runs for long. Most of what it makes is gone when its last user is, so there is little to find.
         gc.freeze()
         gc.set_threshold(*GARBAGE)
@@ -83,25 +88,29 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0]
-        if word not in HOMES:
-            if not (word.endswith(".md") or os.sep in word or _holds_a_workflow(word)):
-                raise click.UsageError(f"No such command '{word}'.{_did_you_mean(word)}", ctx)
+        if word not in self.homes:
+            if not self.is_shorthand(word):
+                raise click.UsageError(f"No such command '{word}'.{_did_you_mean(word, self.homes)}", ctx)
             args = ["run", *args]
         return super().resolve_command(ctx, args)
 
+    def is_shorthand(self, word: str) -> bool:
+        """Whether this is something to run, in the place of a command."""
+        return word.endswith(".md") or os.sep in word or _holds_a_workflow(word)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(", ".join(names), sentence) for names, sentence in FAMILIES.items()])
+            formatter.write_dl([(", ".join(names), sentence) for names, sentence in self.families.items()])
 
 
 def _holds_a_workflow(word: str) -> bool:
     return os.path.isfile(os.path.join(word, "WORKFLOW.md"))  # noqa: PTH113, PTH118
 
 
-def _did_you_mean(word: str) -> str:
+def _did_you_mean(word: str, commands: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(word.lower(), HOMES, n=1)
+    close = difflib.get_close_matches(word.lower(), commands, n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
 
 

@@ -21,7 +21,7 @@ from ..store.lock import holder_of
 from ..workflow.config import Config
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .store_access import load_config, looking_at, workflow_option
+from .store_access import load_config, workflow_option
 
 if TYPE_CHECKING:
     from ..core.schedule import Schedule
@@ -161,11 +161,15 @@ def _queue(config: Config, verb: str, issues: list[str]) -> list[Reply]:
 
 
 def ask_service(config: Config, verb: str, issues: list[str]) -> list[Reply]:
+    return ask(config.db_path, verb, issues)
+
+
+def ask(database: Path, verb: str, issues: list[str]) -> list[Reply]:
     """Leave the commands for the service and wait for its answers."""
-    waiting = add_commands(config.db_path, verb, issues)
+    waiting = add_commands(database, verb, issues)
     answers: dict[int, Reply] = {}
     deadline = time.monotonic() + ANSWER_WITHIN
-    with looking_at(config) as db:
+    with closing(connect_readonly(database)) as db:
         while time.monotonic() < deadline:
             answers |= {one: answer for one in waiting if one not in answers and (answer := reply_to(db, one))}
             if len(answers) == len(waiting):

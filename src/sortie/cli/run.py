@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from ..engine.orchestrator import Orchestrator
     from ..engine.report import LiveReport, Summary
     from ..store.load import Loaded
-    from ..workflow.config import Config
-    from .live import LiveView
+    from .live_screen import LiveScreen
     from .loglines import LogLines
     from .run_summary import Tally
 
-    Output = LiveView | LogLines
+    Output = LiveScreen[Any] | LogLines
 
 NAMED_AT_THE_END = 10
 
@@ -77,7 +76,7 @@ def _serve(
 
     require_workflow(workflow)
     source = IssueSource.open(workflow, os.environ, env_file)
-    before = _remembered(source.config)
+    before = remembered(source.config.db_path)
     tally = Tally()
     if before:
         tally.remember(before)
@@ -94,10 +93,10 @@ def _serve(
 
     summary = serve_with_output(
         build,
-        source.config,
-        _names(before) if before else {},
-        log_format=log_format,
-        log_level=log_level,
+        source.config.secrets,
+        names_in(before) if before else {},
+        log_format=log_format or source.config.logging.format,
+        log_level=log_level or source.config.logging.level,
         until_idle=until_idle,
     )
     code = decided(_code(summary, until_idle=until_idle))
@@ -108,7 +107,7 @@ def _serve(
     return code
 
 
-def _names(before: Loaded) -> dict[str, str]:
+def names_in(before: Loaded) -> dict[str, str]:
     """By issue id: those that are active, and those of which only the workspace is left."""
     schedule = before.schedule
     left = {record.issue_id: record.identifier for record in schedule.workspaces.values()}
@@ -135,16 +134,18 @@ def _farewell(tally: Tally) -> str:
 
 def serve_with_output(
     build: Callable[[Output], Orchestrator],
-    config: Config,
+    secrets: Collection[str],
     names: dict[str, str],
     *,
-    log_format: str | None = None,
-    log_level: str | None = None,
+    log_format: str = "text",
+    log_level: str = "info",
     until_idle: bool = False,
+    view: Callable[[Callable[[], LiveReport | None], Callable[[str], str]], Output] | None = None,
 ) -> Summary:
     """Build the orchestrator with somewhere to tell about it, and run it to its end.
 
-    `names` are the identifiers, by issue id, of the issues that are known before.
+    `names` are the identifiers, by issue id, of the issues that are known before. `view` makes another live view
+    than the usual one, of a look at what goes on and of what takes secrets out.
     """
 
     from ..core.redact import Redactor
@@ -154,14 +155,16 @@ def serve_with_output(
     def look() -> LiveReport | None:
         return orchestrator.report()
 
-    chosen = log_format or config.logging.format
+    hide = Redactor(secrets).text
     output: Output
-    if chosen != "json" and _is_drawable(sys.stderr):
+    if log_format == "json" or not _is_drawable(sys.stderr):
+        output = LogLines(log_level, as_json=log_format == "json", names=names)
+    elif view:
+        output = view(look, hide)
+    else:
         from .live import LiveView  # brings rich
 
-        output = LiveView(look, Redactor(config.secrets).text, names)
-    else:
-        output = LogLines(log_level or config.logging.level, as_json=chosen == "json", names=names)
+        output = LiveView(look, hide, names)
     orchestrator = build(output)
 
     def end_output() -> None:
@@ -178,16 +181,16 @@ def _is_drawable(stream: IO[str]) -> bool:
     return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
-def _remembered(config: Config) -> Loaded | None:
+def remembered(database: Path) -> Loaded | None:
     """What an earlier run left in the store; None where there is none that can be read."""
     from ..errors import StoreError
     from ..store.connect import connect_readonly
     from ..store.load import load
 
-    if not config.db_path.exists():
+    if not database.exists():
         return None
     try:
-        with closing(connect_readonly(config.db_path)) as db:
+        with closing(connect_readonly(database)) as db:
             return load(db)
     except StoreError:
         return None  # the service itself is about to say what is wrong with it

@@ -56,7 +56,7 @@ def why_command(issue: str, everything: bool, workflow: Path, as_json: bool) -> 
     hide = Redactor(config.secrets).text
     if as_json:
         told = {"state": situation.state, "text": hide(situation.sentence)}
-        print_json({"issue": issue, "situation": told, "events": [_plain(entry, hide) for entry in events]})
+        print_json({"issue": issue, "situation": told, "events": [plain_event(entry, hide) for entry in events]})
     else:
         click.echo(clean(runnable(hide(situation.sentence))))
         for entry in events:
@@ -90,7 +90,7 @@ def _look_up(config: Config, issue: str) -> tuple[Situation, list[LoggedEvent]]:
     return _ask_tracker(config, issue), []
 
 
-def _plain(entry: LoggedEvent, hide: Callable[[str], str]) -> dict[str, Any]:
+def plain_event(entry: LoggedEvent, hide: Callable[[str], str]) -> dict[str, Any]:
     sentence = narrate(entry.event)
     return {
         "seq": entry.seq,

@@ -6,8 +6,8 @@
 | completed, `blocked`                   | never                 | parked                                      |
 | completed, no signal, active           | if configured         | released; without hand-off: continuation    |
 | completed, no signal, not active       | no                    | released                                    |
-| failed, timed out, stalled             | no                    | error retry with back-off                   |
-| failed for good (refusals)             | no                    | parked                                      |
+| failed, timed out, stalled             | no                    | error retry, unless the source gives it up  |
+| failed for good (refusals)             | no                    | parked, unless the source gives it up       |
 | the agent cannot run at all            | no                    | dispatch held; refunded if it did not work  |
 | provider's limit                       | no                    | retry when the limit ends; session refunded |
 | stopped: shutdown or crash             | no                    | retry at once; session refunded             |
@@ -54,7 +54,8 @@ _CUT_SHORT = {
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a run ended. `stop` is our own decision to end it, which outweighs anything the agent's exit says."""
+    """How a run ended. `stop` is our own decision to end it, which outweighs anything the agent's exit says.
+    `product` tells what it delivered from anything else, where somebody looked."""
 
     status: RunStatus
     turns: int
@@ -66,6 +67,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     limited_until: float | None = None
     stop: str = ""
     session_id: str = ""
+    product: str = ""
 
 
 def stopped(outcome: Outcome, cause: str, detail: str) -> Outcome:
@@ -85,14 +87,22 @@ def signalled(token: str, reason: str, turns: int, *, recoverable: bool = True) 
 
 
 class Next(Struct, frozen=True, kw_only=True):
-    """What a source makes of a run that succeeded: the issue is done for us, goes on, or waits for a person."""
+    """What a source makes of the end of a run: the issue is done for us, goes on, or waits for a person.
+
+    `state` is where that leaves an issue whose states are kept nowhere but in the store, with the `memo` for it;
+    `delay` is in how many seconds one that goes on does so.
+    """
 
     then: Literal["released", "again", "parked"]
     why: str
+    state: str = ""
+    memo: str = ""
+    delay: float = CONTINUATION_DELAY
 
 
 class Settlement(Struct, frozen=True, kw_only=True):
-    """`pause_until` is how long no other run of the same agent starts."""
+    """`pause_until` is how long no other run of the same agent starts, `left` the word of the source by which the
+    issue is in another state now."""
 
     why: str
     retry: Retry | None = None
@@ -100,6 +110,7 @@ class Settlement(Struct, frozen=True, kw_only=True):
     refund: bool = False
     refund_turns: bool = False
     pause_until: float | None = None
+    left: Next | None = None
 
 
 def is_agent_fault(outcome: Outcome) -> bool:
@@ -171,16 +182,17 @@ def conclude(
     *,
     used: bool,
     now: float,
+    given_up: Next | None = None,
     state: str | None = None,
     fingerprint: str = "",
 ) -> list[ev.AnyEvent]:
     """What follows the verdict on a run, after our own writes: the claim is given up.
 
-    `judged` is what the source makes of a success; `used` says that the run has cost tokens or money. `state` is
-    the issue's own as we know it now, so that no decision is made on an older look at the source. `fingerprint` is
-    that of the issue as it is parked.
+    `judged` is what the source makes of a success, `given_up` what it makes of a failure that is not to be tried
+    again; `used` says that the run has cost tokens or money. `state` is the issue's own as we know it now, so that
+    no decision is made on an older look at the source. `fingerprint` is that of the issue as it is parked.
     """
-    result = settle(schedule, claim, outcome, judged, used=used, now=now)
+    result = settle(schedule, claim, outcome, judged, used=used, now=now, given_up=given_up)
     turn, view = schedule.running[claim.issue_id].turn, schedule.issues.get(claim.issue_id)
     known = (state or (view.state if view else "")) if claim.by_hand else ""
     settled = ev.Settled(
@@ -195,21 +207,21 @@ def conclude(
         # the turn that was charged and did not complete; none where the agent did not get that far
         refund_turns=max(turn - outcome.turns, 0) if result.refund_turns else 0,
     )
-    seen = _new_view(schedule, claim, outcome, state, now)
+    left = result.left
+    seen = _new_view(schedule, claim, outcome, left.state if left else state, left.memo if left else None, now)
     return [*seen, *_pause(schedule, claim, outcome, result, now), settled]
 
 
 def _new_view(
-    schedule: Schedule, claim: Claim, outcome: Outcome, state: str | None, now: float
+    schedule: Schedule, claim: Claim, outcome: Outcome, state: str | None, memo: str | None, now: float
 ) -> list[ev.AnyEvent]:
     view = schedule.issues.get(claim.issue_id)
     if view is None:
         return []
     if outcome.stop == "gone":
         return [ev.IssueLeft(at=now, issue_id=claim.issue_id, identifier=claim.identifier)]
-    if state is None or view.state == state:
-        return []
-    return [ev.IssueSeen(at=now, issue_id=claim.issue_id, view=replace(view, state=state))]
+    seen = replace(view, state=view.state if state is None else state, memo=view.memo if memo is None else memo)
+    return [] if seen == view else [ev.IssueSeen(at=now, issue_id=claim.issue_id, view=seen)]
 
 
 def _pause(
@@ -232,33 +244,50 @@ def _pause(
     return [paused]
 
 
-def settle(schedule: Schedule, run: Claim, outcome: Outcome, judged: Next, *, used: bool, now: float) -> Settlement:
+def settle(
+    schedule: Schedule,
+    run: Claim,
+    outcome: Outcome,
+    judged: Next,
+    *,
+    used: bool,
+    now: float,
+    given_up: Next | None = None,
+) -> Settlement:
     """What `conclude` is going to say; a parking still lacks its fingerprint."""
     policy = schedule.policy
     if outcome.stop:
-        return _after_stop(outcome, run, policy, now)
+        return _after_stop(outcome, run, policy, given_up, now)
     # Where the agent works for others in spite of it, the fault is this issue's own.
     if is_agent_fault(outcome) and not schedule.works_for_others(run):
         hold = _after_agent_fault(outcome, run, schedule.fault_of(run.paid_by), now)
         if not (outcome.turns or used):
             return hold
         # It worked before it failed: that is paid for, or it could go on for ever.
-        failed = _after_failure(replace(outcome, retryable=True), run, policy, now)
+        failed = _after_failure(replace(outcome, retryable=True), run, policy, given_up, now)
         return replace(failed, pause_until=hold.pause_until)
     if outcome.error_kind == "rate_limited":
         return _after_limit(outcome, run, now)
     if outcome.status != "succeeded":
-        return _after_failure(outcome, run, policy, now)
+        return _after_failure(outcome, run, policy, given_up, now)
+    return _as_judged(outcome, run, "signal", judged, now)
+
+
+def _as_judged(
+    outcome: Outcome, run: Claim, kind: Literal["signal", "error"], judged: Next, now: float
+) -> Settlement:
+    left = judged if judged.state else None
     match judged.then:
         case "parked":
-            return _parked(outcome, run, "signal", judged.why)
+            return replace(_parked(outcome, run, kind, judged.why), left=left)
         case "again":
-            return Settlement(why=judged.why, retry=_again(outcome, run, "continuation", now + CONTINUATION_DELAY))
+            retry = _again(outcome, run, "error" if kind == "error" else "continuation", now + judged.delay)
+            return Settlement(why=judged.why, retry=retry, left=left)
         case "released":
-            return Settlement(why=judged.why)
+            return Settlement(why=judged.why, left=left)
 
 
-def _after_stop(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Settlement:
+def _after_stop(outcome: Outcome, run: Claim, policy: Policy, given_up: Next | None, now: float) -> Settlement:
     match outcome.stop:
         case cause if cause in _CUT_SHORT:
             retry = _again(outcome, run, "resume", now, failures=run.failures)
@@ -266,7 +295,7 @@ def _after_stop(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Set
         case "budget" | "operator" as kind:
             return _parked(outcome, run, kind, outcome.error)
         case "stalled" | "timed_out":
-            return _after_failure(outcome, run, policy, now)
+            return _after_failure(outcome, run, policy, given_up, now)
         case _:
             return Settlement(why=outcome.error)
 
@@ -289,7 +318,9 @@ def _after_agent_fault(outcome: Outcome, run: Claim, known: Pause | None, now: f
     return Settlement(why=outcome.error, retry=again, refund=True, refund_turns=True, pause_until=until)
 
 
-def _after_failure(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Settlement:
+def _after_failure(outcome: Outcome, run: Claim, policy: Policy, given_up: Next | None, now: float) -> Settlement:
+    if given_up:
+        return _as_judged(outcome, run, "error", given_up, now)
     if not outcome.retryable:
         return _parked(outcome, run, "error", outcome.error)
     failures = (0 if outcome.turns else run.failures) + 1

@@ -110,6 +110,7 @@ class _Dispatch:
             schedule.issues[key].state.lower() for key in schedule.running if key in schedule.issues
         )
         self.today = schedule.spent_today(self.day)
+        self.in_all = schedule.spent_in_all()
         self.tried = {
             run.paid_by for run in schedule.running.values() if run.run_id in schedule.trials and not run.ended
         }
@@ -214,6 +215,8 @@ class _Dispatch:
             return "provider-paused", group.provider
         if spent := session_refused(self.today, policy.per_day):
             return "day-budget", spent
+        if spent := session_refused(self.in_all, policy.in_all):
+            return "whole-budget", spent
         if self.free <= 0:
             return "no-slot", f"{policy.max_concurrent} agents run already"
         cap = policy.max_concurrent_by_state.get(group.state)
@@ -231,7 +234,7 @@ class _Dispatch:
     def _start(self, view: ev.View) -> None:
         provider, host = self.schedule.provider_of(view), self._host() or ""
         self.free -= 1
-        self.today = self.today.plus(Spent(sessions=1))
+        self.today, self.in_all = (spent.plus(Spent(sessions=1)) for spent in (self.today, self.in_all))
         self.by_state[view.state.lower()] += 1
         if self.schedule.fault_of(provider):
             self.tried.add(provider)

@@ -193,6 +193,7 @@ class RunEnded(AnyEvent, frozen=True, kw_only=True, tag="end"):
     limited_until: float | None = None
     stop: str = ""
     session_id: str = ""
+    product: str = ""
     usage: Usage = Usage()
     handoff_planned: bool = False
     fingerprint: str = ""

@@ -75,7 +75,8 @@ class AgentChoice(Struct, frozen=True, kw_only=True):
 
 
 class Issue(Struct, frozen=True, kw_only=True):
-    """One work item, normalised. `comments` is None where the source did not fetch them."""
+    """One work item, normalised. `comments` is None where the source did not fetch them; `memo` is what its source
+    wants to be told of it after a restart, and nobody else reads."""
 
     id: str
     identifier: str
@@ -94,6 +95,7 @@ class Issue(Struct, frozen=True, kw_only=True):
     created_at: str = ""
     updated_at: str = ""
     agent: AgentChoice | None = None
+    memo: str = ""
 
 
 class Usage(Struct, frozen=True):
@@ -137,7 +139,8 @@ class View(Struct, frozen=True, kw_only=True):
     """What scheduling needs to know of an issue; constant in size whatever the issue holds.
 
     `blocked_by` names the blockers that are not done yet, `fingerprint` is kept only while the issue is parked.
-    `agent`, `provider` and `limits` are the issue's own, where it does not follow the policy in them.
+    `agent`, `provider` and `limits` are the issue's own, where it does not follow the policy in them. `memo` is its
+    source's.
     """
 
     id: str
@@ -151,6 +154,7 @@ class View(Struct, frozen=True, kw_only=True):
     agent: str = ""
     provider: str = ""
     limits: Limits | None = None
+    memo: str = ""
 
 
 class Retry(Struct, frozen=True, kw_only=True):

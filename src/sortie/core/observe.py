@@ -90,6 +90,15 @@ def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyE
     return None if view == known else ev.IssueSeen(at=now, issue_id=issue_id, view=view)
 
 
+def seen_now(schedule: Schedule, issues: Iterable[Issue], now: float) -> list[ev.AnyEvent]:
+    """What the source shows of these, without a look at all of them."""
+    policy, parked = schedule.policy, schedule.parked
+    return [
+        ev.IssueSeen(at=now, issue_id=issue.id, view=view_of(issue, policy, parked=issue.id in parked))
+        for issue in issues
+    ]
+
+
 def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
     choice = issue.agent or _NO_CHOICE
     return ev.View(
@@ -108,6 +117,7 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
         agent=choice.kind,
         provider=f"{choice.kind or policy.provider}/{choice.credential}" if choice.credential else "",
         limits=choice.limits,
+        memo=issue.memo,
     )
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
+from .conclude import Next
 from .model import RetryKind, like
 from .policy import session_refused
 from .records import Claim, ParkedIssue, Waiting
@@ -60,11 +61,34 @@ def obey(schedule: Schedule, verb: str, text: str, now: float) -> Reply:
     issue_id = find(schedule, text)
     if issue_id is None:
         return Reply(False, f"{text} is not known; `sortie status` lists what is.")
-    verbs = {"unpark": _unpark, "stop": _stop, "retry": _retry, "start": _start}
-    if verb not in verbs:
-        return Reply(False, f"{verb} is not a command; use one of {', '.join(verbs)}.")
-    name = next(held[issue_id].identifier for held in _known(schedule) if issue_id in held)
-    return replace(verbs[verb](schedule, issue_id, name, now), issue_id=issue_id)
+    if verb not in VERBS:
+        return Reply(False, f"{verb} is not a command; use one of {', '.join(VERBS)}.")
+    return replace(VERBS[verb](schedule, issue_id, name_of(schedule, issue_id), now), issue_id=issue_id)
+
+
+def name_of(schedule: Schedule, issue_id: str) -> str:
+    return next(held[issue_id].identifier for held in _known(schedule) if issue_id in held)
+
+
+def move(schedule: Schedule, issue_id: str, left: Next, now: float) -> list[ev.AnyEvent]:
+    """An issue that is not running is put into the state that its source says; what it waited or was parked for is
+    over. Where it is to run again, it does so as its next attempt, and with a new budget if it had used up one."""
+    name, view, found = name_of(schedule, issue_id), schedule.issues[issue_id], list[ev.AnyEvent]()
+    parked = schedule.parked.get(issue_id)
+    if left.then == "again":
+        used_up = parked is not None and parked.park.kind == "budget"
+        again = _next_try(schedule, issue_id, "unparked", now)
+        found.append(
+            ev.Unparked(
+                at=now, issue_id=issue_id, identifier=name, why="by hand", reset_budget=used_up, retry=again
+            )
+        )
+    elif parked:
+        found.append(ev.Unparked(at=now, issue_id=issue_id, identifier=name, why="by hand"))
+    elif issue_id in schedule.waiting:
+        found.append(ev.RetryDropped(at=now, issue_id=issue_id, identifier=name, why="by hand"))
+    seen = replace(view, state=left.state or view.state, memo=left.memo, fingerprint="")
+    return [*found, ev.IssueSeen(at=now, issue_id=issue_id, view=seen)]
 
 
 def _known(schedule: Schedule) -> Sequence[Mapping[str, Claim | Waiting | ParkedIssue | ev.View]]:
@@ -139,6 +163,9 @@ def _start(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
     retry = replace(_next_try(schedule, issue_id, "started", now), by_hand=True)
     asked = ev.Requested(at=now, issue_id=issue_id, identifier=name, retry=retry)
     return Reply(True, f"{name} starts as soon as there is a slot.", (asked,))
+
+
+VERBS = {"unpark": _unpark, "stop": _stop, "retry": _retry, "start": _start}
 
 
 def _is_inactive(schedule: Schedule, issue_id: str) -> bool:

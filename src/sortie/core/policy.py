@@ -20,7 +20,8 @@ from .model import Limits as Limits
 
 class Policy(Struct, frozen=True, kw_only=True):
     """`failed_states` are those terminal ones in which an issue is over, but what depends on it cannot start.
-    `provider` is the agent kind of every issue that names none of its own."""
+    `provider` is the agent kind of every issue that names none of its own. `in_all` bounds what is spent on all
+    issues together, however many days that takes."""
 
     active_states: tuple[str, ...] = ()
     terminal_states: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     backoff_cap: float = 300.0
     per_issue: Limits = Limits()
     per_day: Limits = Limits()
+    in_all: Limits = Limits()
 
     def is_active(self, state: str) -> bool:
         """Whether a tracker state means work; with no active states configured, all but terminal ones do."""
@@ -86,38 +88,44 @@ def turn_refused(spent: Spent, limits: Limits) -> str:
 
 
 class Liveness(Struct, kw_only=True):
-    """When one run was last heard. `turn_started` is None between turns, where hooks have limits of their own."""
+    """When one run was last heard. `turn_started` is None between turns, where hooks have limits of their own.
+    `turn_timeout` and `stall_timeout` are the run's own, where it does not follow the policy in them."""
 
     issue_id: str
     run_id: str
     last_heard: float
     turn_started: float | None = None
+    turn_timeout: float | None = None
+    stall_timeout: float | None = None
 
 
 def overdue(runs: list[Liveness], policy: Policy, now: float) -> tuple[Overdue, ...]:
     found = []
     for run in runs:
-        for cause, deadline in _deadlines(run, policy):
+        for cause, limit, deadline in _deadlines(run, policy):
             if now >= deadline:
-                found.append(like(Overdue, run, cause=cause, detail=_detail(cause, policy)))
+                found.append(like(Overdue, run, cause=cause, detail=_DETAILS[cause].format(limit)))
                 break
     return tuple(found)
 
 
 def next_deadline(runs: list[Liveness], policy: Policy) -> float | None:
     """The earliest time at which a run of these becomes overdue."""
-    return min((deadline for run in runs for _, deadline in _deadlines(run, policy)), default=None)
+    return min((deadline for run in runs for _, _, deadline in _deadlines(run, policy)), default=None)
 
 
-def _deadlines(run: Liveness, policy: Policy) -> Iterator[tuple[Late, float]]:
+_DETAILS: dict[Late, str] = {
+    "timed_out": "the turn took longer than {:g} s (agent.turn_timeout_ms)",
+    "stalled": "no sign of life for {:g} s (agent.stall_timeout_ms)",
+}
+
+
+def _deadlines(run: Liveness, policy: Policy) -> Iterator[tuple[Late, float, float]]:
+    """What would be late, by which limit, and when."""
     if run.turn_started is None:
         return
-    yield "timed_out", run.turn_started + policy.turn_timeout
-    if policy.stall_timeout > 0:
-        yield "stalled", max(run.last_heard, run.turn_started) + policy.stall_timeout
-
-
-def _detail(cause: Late, policy: Policy) -> str:
-    if cause == "timed_out":
-        return f"the turn took longer than {policy.turn_timeout:g} s (agent.turn_timeout_ms)"
-    return f"no sign of life for {policy.stall_timeout:g} s (agent.stall_timeout_ms)"
+    turn = policy.turn_timeout if run.turn_timeout is None else run.turn_timeout
+    yield "timed_out", turn, run.turn_started + turn
+    stall = policy.stall_timeout if run.stall_timeout is None else run.stall_timeout
+    if stall > 0:
+        yield "stalled", stall, max(run.last_heard, run.turn_started) + stall

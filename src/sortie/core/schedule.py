@@ -7,13 +7,14 @@ with the event, and loading reads them back. A replay applies the same events an
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from . import events as ev
 from .model import Limits, like
-from .policy import Policy, Spent
+from .policy import Policy, Spent, turn_refused
 from .records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
 Part = Literal["issues", "running", "waiting", "parked", "pauses", "effects", "workspaces", "spent", "days"]
@@ -58,6 +59,9 @@ class Schedule:
         """Each day has an account of its own: a clock that is set back and forth gives none a second budget."""
         return self.days.get(day, Spent())
 
+    def spent_in_all(self) -> Spent:
+        return reduce(Spent.plus, self.days.values(), Spent())
+
     def agent_of(self, view: ev.View) -> str:
         return view.agent or self.policy.provider
 
@@ -74,6 +78,18 @@ class Schedule:
         """What may be spent on an issue: its own bounds where it names some, else those of the policy."""
         usual = self.policy.per_issue
         return view.limits.filled_from(usual) if view and view.limits else usual
+
+    def turn_refused(self, issue_id: str, day: str) -> str:
+        """The budget that allows no further turn of this issue on that day, or an empty string."""
+        scopes = (
+            ("this issue", self.spent_on(issue_id), self.limits_of(self.issues.get(issue_id))),
+            ("the day", self.spent_today(day), self.policy.per_day),
+            ("all issues together", self.spent_in_all(), self.policy.in_all),
+        )
+        for whose, spent, limits in scopes:
+            if refused := turn_refused(spent, limits):
+                return f"the budget of {whose} is used up: {refused}"
+        return ""
 
     def fault_of(self, provider: str) -> Pause | None:
         """What keeps this agent from working at all, as far as is known."""

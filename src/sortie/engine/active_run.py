@@ -20,7 +20,7 @@ from ..core import events as ev
 from ..core.conclude import Outcome, stopped, with_our_stop
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
-from ..core.policy import Liveness, turn_refused
+from ..core.policy import Liveness
 from ..core.records import Claim
 from ..errors import ConfigurationError, SortieError, TrackerError
 from ..hosts.host import RunLost
@@ -132,6 +132,9 @@ class ActiveRun:
             resume=await self._conversation() if record else Conversation(),
         )
         spec = self.source.spec_for(self.issue, facts)
+        if spec.task:
+            self.liveness.turn_timeout = spec.limits.turn_timeout
+            self.liveness.stall_timeout = spec.limits.stall_timeout
         self._tool_calls.brokered = spec.tools is not None and spec.tools.credentials == "broker"
         await self._host.start(self.claim.run_id, self._context.fence, spec, self.claim.host)
         return await self._follow()
@@ -272,11 +275,9 @@ class ActiveRun:
         self.bill()
         now, context = self.now(), self._context
         schedule, day = context.schedule, context.clock.day(now)
-        limits = schedule.limits_of(schedule.issues.get(self.claim.issue_id))
-        if refused := turn_refused(schedule.spent_on(self.claim.issue_id), limits):
-            return msg.Stop(cause="budget", detail=f"the budget of this issue is used up: {refused}")
-        if refused := turn_refused(schedule.spent_today(day), schedule.policy.per_day):
-            return msg.Stop(cause="budget", detail=f"the budget of the day is used up: {refused}")
+        if refused := schedule.turn_refused(self.claim.issue_id, day):
+            return msg.Stop(cause="budget", detail=refused)
+        news = await self.source.news(self.claim, turn)
         if schedule.running[self.claim.issue_id].turn < turn:  # one that is asked for again is charged once
             self._post(ev.TurnStarted, turn=turn, day=day, number=number)
         if self._spawned_first:
@@ -286,7 +287,7 @@ class ActiveRun:
         if not self._is_watched and self._tasks:
             self._is_watched = True
             self._tasks.start_soon(self._announce_in_time)
-        return msg.Proceed()
+        return msg.Proceed(news=news)
 
     async def _end_turn(self, message: msg.TurnCompleted, number: int) -> msg.AnyAnswer:
         self.liveness.turn_started = None

@@ -52,6 +52,8 @@ class Cleanup:
     def _look_at(self, issue_id: str, identifier: str) -> None:
         """Soon, where it may be over: gone, or in a terminal state, without a run."""
         schedule = self._context.schedule
+        if self._context.source.keeps_workspaces:
+            return
         view = schedule.issues.get(issue_id)
         if issue_id in schedule.running or (view and not schedule.policy.is_terminal(view.state)):
             return
@@ -74,7 +76,8 @@ class Cleanup:
         """Whatever goes wrong here is a note, said once: agents at work do not depend on it."""
         self.busy = True
         await self._safely("tidy", self._tidy())
-        await self._safely("remove", self._remove_done(list(self._context.schedule.workspaces.values())))
+        if not self._context.source.keeps_workspaces:
+            await self._safely("remove", self._remove_done(list(self._context.schedule.workspaces.values())))
 
     async def _look_at_the_left(self) -> None:
         while self._left:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import anyio
 
 from ..core import events as ev
+from ..core.conclude import Next
+from ..core.observe import seen_now
 from ..core.records import Claim
 from ..core.redact import Redactor
 from ..core.schedule import Schedule
@@ -87,6 +89,11 @@ class Context:
     @property
     def store_id(self) -> str:
         return self.ledger.store.store_id
+
+    def moved(self, issue_id: str, left: Next) -> list[ev.AnyEvent]:
+        """What the source shows of other items, now that this one is in another state."""
+        others = self.source.moved(issue_id, left.state, left.memo)
+        return seen_now(self.schedule, others, self.clock.now())
 
     def note(
         self, level: ev.Level, message: str, detail: str = "", *, issue_id: str = "", run_id: str = ""

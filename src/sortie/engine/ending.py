@@ -94,10 +94,13 @@ class Ending:
         """`seen` is the fingerprint to park with; without one it is taken now. Nothing waits for the disk here:
         whoever dies before this is written finds the verdict, and settles once more."""
         schedule, claim, used = self._context.schedule, self._claim, usage != Usage()
-        judged = Next(then="released", why=outcome.error)  # where it did not succeed, nobody asks for it
+        judged, given_up = Next(then="released", why=outcome.error), None
         if outcome.status == "succeeded" and not outcome.stop:
             judged = self._source.conclude(claim, outcome, self._issue.state, handed)
-        if not seen and settle(schedule, claim, outcome, judged, used=used, now=self._now()).park:
+        elif outcome.status in ("failed", "timed_out", "stalled"):
+            given_up = self._source.give_up(claim, outcome, schedule.spent_on(claim.issue_id))
+        result = settle(schedule, claim, outcome, judged, used=used, now=self._now(), given_up=given_up)
+        if not seen and result.park:
             await self._look_again()
             seen = fingerprint(self._issue)
         settled = conclude(
@@ -107,10 +110,11 @@ class Ending:
             judged,
             used=used,
             now=self._now(),
+            given_up=given_up,
             state=self._issue.state if self._is_latest else None,
             fingerprint=seen,
         )
-        self._ledger.post(*settled)
+        self._ledger.post(*settled, *(self._context.moved(claim.issue_id, result.left) if result.left else ()))
 
     async def _look_again(self) -> None:
         """The fingerprint must be that of the issue after our own last write."""

@@ -8,9 +8,11 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.observe import view_of
-from ..core.operator import find, obey
-from ..errors import StoreError, TrackerError
+from ..core.observe import seen_now, view_of
+from ..core.operator import VERBS, Reply, find, move, obey
+from ..core.schedule import Schedule
+from ..errors import SortieError, StoreError, TrackerError
+from ..sources.source import Source
 from ..store.commands import CommandRow, pending_commands
 from .active_run import ActiveRun
 from .context import Context
@@ -46,7 +48,7 @@ class OperatorCommands:
         for command in waiting:
             problem = await self._fetch(command.issue) if command.verb == "start" else ""
             now = self._context.clock.now()
-            answer = obey(self._context.schedule, command.verb, command.issue, now)
+            answer = await carry_out(self._context.schedule, self._context.source, command.verb, command.issue, now)
             if problem and not answer.ok:
                 answer = replace(answer, outcome=problem)
             done = ev.Commanded(
@@ -79,3 +81,26 @@ class OperatorCommands:
         view = view_of(issue, context.schedule.policy, parked=issue.id in context.schedule.parked)
         context.ledger.post(ev.IssueSeen(at=context.clock.now(), issue_id=issue.id, view=view))
         return ""
+
+
+async def carry_out(schedule: Schedule, source: Source, verb: str, text: str, now: float) -> Reply:
+    """What a command does and answers: one that every source has, or one that only this source knows."""
+    if verb in VERBS:
+        return obey(schedule, verb, text, now)
+    issue_id = find(schedule, text)
+    if issue_id is None or issue_id not in schedule.issues:
+        return Reply(False, f"{text} is not known; `sortie status` lists what is.")
+    running = Reply(False, f"{text} is running; `sortie stop {text}` ends it first.", issue_id=issue_id)
+    if issue_id in schedule.running:
+        return running
+    try:
+        left = await source.obey(verb, issue_id)
+    except SortieError as error:
+        return Reply(False, str(error), issue_id=issue_id)
+    if issue_id in schedule.running:  # it began meanwhile
+        return running
+    events = (
+        *move(schedule, issue_id, left, now),
+        *seen_now(schedule, source.moved(issue_id, left.state, left.memo), now),
+    )
+    return Reply(True, left.why, events, issue_id)

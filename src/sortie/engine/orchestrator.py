@@ -171,6 +171,7 @@ class Orchestrator:
         async with anyio.create_task_group() as background:
             background.start_soon(context.ledger.write_forever)
             self._open(context)
+            context.source.remember(context.schedule)
             await self._hosts.refresh()
             recovery = Recovery(context)
             await self._unless_draining(recovery.run)

@@ -97,7 +97,7 @@ def summarise(schedule: Schedule, *, drained: bool) -> Summary:
         drained=drained,
         parked=tuple(schedule.parked.values()),
         waiting=tuple(schedule.waiting.values()),
-        out_of_budget=skipped("day-budget"),
+        out_of_budget=(*skipped("day-budget"), *skipped("whole-budget")),
         held=skipped("agent-held"),
         blocked=skipped("blocked-by"),
     )

@@ -34,8 +34,8 @@ DEFAULT_OUTBOX_FILES = 10_000
 
 
 class TaskInput(Struct, frozen=True, kw_only=True):
-    """A file, or a directory, that is copied to `name` below the inbox; beyond the input limit, or if `by_reference`,
-    only its path, size and hash are."""
+    """A file, or a directory, that is copied to `name` below the inbox; beyond the input limit, or if
+    `by_reference`, only its path, size and hash are."""
 
     path: str
     name: str
@@ -53,8 +53,8 @@ class TaskOutput(Struct, frozen=True, kw_only=True):
 class Dependency(Struct, frozen=True, kw_only=True):
     """What a task gets of another one: these of its outputs, copied to `copy_to`, which ends in `/`.
 
-    `on_failure` is what becomes of the waiting task where the other one failed or was skipped: it does not start, it
-    starts without, or it fails too.
+    `on_failure` is what becomes of the waiting task where the other one failed or was skipped: it does not start,
+    it starts without, or it fails too.
     """
 
     task: str
@@ -120,10 +120,8 @@ class Task(Struct, frozen=True, kw_only=True):
     @property
     def waits_for(self) -> dict[str, OnFailure]:
         """Every task that has to be over first, each once, in the order of the plan file."""
-        edges: dict[str, OnFailure] = {}
-        for edge in (*self.depends_on, *self.wait_for):
-            edges.setdefault(edge.task, edge.on_failure)
-        return edges
+        edges = {edge.task: edge.on_failure for edge in self.depends_on}
+        return edges | {edge.task: edge.on_failure for edge in self.wait_for if edge.task not in edges}
 
     @property
     def definition(self) -> str:

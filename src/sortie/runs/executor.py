@@ -24,7 +24,7 @@ from ..process.identity import RUN_MARK, mark_of
 from ..process.process_table import Process, snapshot
 from ..process.sweep import end_all
 from ..protocol.session_files import remove_credentials
-from ..protocol.status_file import compose_first_prompt
+from ..protocol.status_file import Status, compose_first_prompt
 from ..workflow.template import PromptTemplate
 from ..workspace.directory import Workspace
 from .channel import Channel
@@ -43,6 +43,8 @@ from .reporter import RunReporter
 from .run_log import archive_directory, logs_directory
 from .run_workspace import RunWorkspace
 from .spec import RunSpec
+from .task_folder import InputsChanged
+from .task_verdict import TaskRun
 from .tool_log import ToolLog
 from .toolkit import Toolkit, advertisement, start_broker
 from .usage_meter import UsageMeter
@@ -101,6 +103,7 @@ class Executor:
         self._toolkit: Toolkit | None = None
         self._has_tools = False
         self._advertisement = ""
+        self._task: TaskRun | None = None
         self._turn = self._turns = 0
         self._reached = Outcome(status="cancelled", turns=0)
 
@@ -147,6 +150,8 @@ class Executor:
                     self._reporter.forget_session()
             case PromptError():
                 kind, retryable = error.KIND, False
+            case InputsChanged():
+                kind, retryable = "inputs_changed", False
             case SortieError() | OSError():
                 pass
             case _:
@@ -164,6 +169,10 @@ class Executor:
             await workspace.create()
             try:
                 workspace.delete_old_signal()
+                if self._spec.task:
+                    self._task = TaskRun(self._spec, directory, workspace.remark)
+                    if finished := await self._task.prepare():
+                        return finished
                 if self._spec.hooks.before_run:
                     await workspace.hook("before_run")
                     directory.verify()
@@ -191,27 +200,39 @@ class Executor:
             answer = await self._channel.ask(TurnAsked(turn=turn))
             if isinstance(answer, Stop):
                 return _stopped(answer)
+            if isinstance(answer, Proceed) and answer.news:
+                prompt.append(f"{prompt.pop()}\n\n{answer.news}")
             workspace.directory.verify()
             self._turn = turn
             self._write_state()
             await session.turn(prompt.pop(), turn)
             self._turns = turn
-            signal = workspace.read_signal()
-            if signal.token:
-                reason = signal.reason or "\n".join(self._reporter.last_lines)
-                # Its word stands, even if we are stopped before it is answered.
-                self._reached = signalled(signal.token, reason, turn, recoverable=signal.recoverable)
+            signal, word = await self._last_word(workspace, turn)
+            if word:
+                self._reached = word  # it stands, even if we are stopped before it is answered
             self._tell_tool_calls()
             self._meter.tell()
-            answer = await self._channel.ask(TurnCompleted(turn=turn, signal=signal.token or ""))
+            said = (word.soft_stop or word.status) if word else ""
+            answer = await self._channel.ask(TurnCompleted(turn=turn, signal=said))
             workspace.remark_on(signal)
-            if signal.token:
-                return self._reached
+            if word:
+                return word
             if isinstance(answer, Stop):
                 return _stopped(answer)
             if isinstance(answer, Proceed) and answer.issue:
                 self._issue = answer.issue
         return Outcome(status="succeeded", turns=0)
+
+    async def _last_word(self, workspace: RunWorkspace, turn: int) -> tuple[Status, Outcome | None]:
+        """What the agent says of its work after a turn, and the outcome where that is the end of it."""
+        if self._task:
+            workspace.directory.verify()
+            return Status(), await self._task.judge(is_last=turn == self._spec.limits.max_turns)
+        signal = workspace.read_signal()
+        if not signal.token:
+            return signal, None
+        reason = signal.reason or "\n".join(self._reporter.last_lines)
+        return signal, signalled(signal.token, reason, turn, recoverable=signal.recoverable)
 
     async def _close(self, session: AgentSession) -> None:
         if not self._scope.cancel_called:
@@ -226,6 +247,8 @@ class Executor:
 
     def _prompt(self, turn: int) -> str:
         spec, prompt = self._spec, self._spec.prompt
+        if turn > 1 and prompt.later:
+            return f"{prompt.later}\n\n{self._task.shortfall if self._task else ''}".rstrip()
         template = PromptTemplate(prompt.text, prompt.file, prompt.line, prompt.is_template)
         text = template.render(self._issue, attempt=spec.attempt - 1, turn=turn, max_turns=spec.limits.max_turns)
         return compose_first_prompt(text, self._advertisement, spec.signal) if turn == 1 else text
@@ -235,7 +258,7 @@ class Executor:
         tools, broker = self._spec.tools, dict[str, str]()
         if tools is None:
             return None
-        advertised = await advertisement(tools.transitions, tools.project)
+        advertised = await advertisement(tools)
         if background is not None:
             try:
                 broker = await start_broker(background, self._call_tool, self._paths.broker_socket)

@@ -137,9 +137,11 @@ class Recorded(Answer, frozen=True, kw_only=True, tag="recorded"):
 
 
 class Proceed(Answer, frozen=True, kw_only=True, tag="proceed"):
-    """Go on; `issue` is how the source shows it now, where it was asked."""
+    """Go on; `issue` is how the source shows it now, where it was asked. `news` is what the agent is to be told
+    with its next prompt."""
 
     issue: Issue | None = None
+    news: str = ""
 
 
 class Stop(Answer, frozen=True, kw_only=True, tag="stop"):

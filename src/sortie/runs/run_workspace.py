@@ -39,7 +39,7 @@ class RunWorkspace:
         for name, path in archived.items():
             what = "its workspace" if name == workspace.key else name
             message = f"something that is not {what} stood in the place of it and is in the archive now"
-            opened._remark("warning", message, str(path))
+            opened.remark("warning", message, str(path))
         channel.tell(
             WorkspaceReady(key=workspace.key, path=str(workspace.path), inode=workspace.inode, signal=spec.signal)
         )
@@ -76,16 +76,16 @@ class RunWorkspace:
             try:
                 await self.hook("after_run")
             except (SortieError, OSError) as error:
-                self._remark("warning", "after_run failed", str(error))
+                self.remark("warning", "after_run failed", str(error))
 
     # -- the signal -------------------------------------------------------------------------------------------
 
     def delete_old_signal(self) -> None:
         result = delete_signal(self.directory.fd, self._spec.signal)
         if result.startswith("skipped"):
-            self._remark("warning", "the old status file was not deleted", result)
+            self.remark("warning", "the old status file was not deleted", result)
         elif result.startswith("failed"):
-            self._remark("debug", "the old status file could not be deleted", result)
+            self.remark("debug", "the old status file could not be deleted", result)
 
     def read_signal(self) -> Status:
         """An agent that took its workspace from its place has no place to leave a word."""
@@ -97,14 +97,14 @@ class RunWorkspace:
 
     def remark_on(self, signal: Status) -> None:
         if signal.token:
-            self._remark("info", f"the agent signalled {signal.token}", signal.reason)
+            self.remark("info", f"the agent signalled {signal.token}", signal.reason)
         elif signal.problem:
-            self._remark("warning", "the status file could not be read and is ignored", signal.problem)
+            self.remark("warning", "the status file could not be read and is ignored", signal.problem)
         elif signal.unrecognised is not None:
             value = ascii(signal.unrecognised.decode("latin-1"))
-            self._remark("warning", f"the status file holds an unknown value, ignored: {value}")
+            self.remark("warning", f"the status file holds an unknown value, ignored: {value}")
 
-    def _remark(self, level: Level, message: str, detail: str = "") -> None:
+    def remark(self, level: Level, message: str, detail: str = "") -> None:
         self._channel.tell(Remark(level=level, message=message, detail=detail))
 
     # -- what starts here -------------------------------------------------------------------------------------

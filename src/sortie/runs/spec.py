@@ -32,10 +32,12 @@ class AgentSpec(Struct, frozen=True, kw_only=True):
 class PromptSpec(Struct, frozen=True, kw_only=True):
     """How the prompt of each turn is made: a template over the issue, or a text that is given as it is.
 
-    `file` and `line` are where the text stands, for the sentence about what is wrong with it.
+    `file` and `line` are where the text stands, for the sentence about what is wrong with it. `later` is the text
+    of every turn after the first, where that is another one.
     """
 
     text: str
+    later: str = ""
     is_template: bool = True
     file: str = "prompt"
     line: int = 1
@@ -68,6 +70,46 @@ class WorkspaceSpec(Struct, frozen=True, kw_only=True):
     known: KnownWorkspace | None = None
 
 
+class InboxFile(Struct, frozen=True, kw_only=True):
+    """A file that goes to `name` below the inbox: copied, or `by_reference`. It is refused where it is not the one
+    with this size and hash any more."""
+
+    path: str
+    name: str
+    size: int
+    sha256: str
+    by_reference: bool = False
+
+
+class Received(Struct, frozen=True, kw_only=True):
+    """What another task hands over: files of its `folder`, each as (path there, path here, size, hash)."""
+
+    task: str
+    folder: str
+    files: tuple[tuple[str, str, int, str], ...]
+
+
+class TaskSpec(Struct, frozen=True, kw_only=True):
+    """What the folder of a task holds before its agent starts, and what has to be in it afterwards.
+
+    `made_by` tells what the task is given and asked for from anything else. `resumes`: the run before was cut
+    short, and what is left of it may be gone on with. `outbox_bytes` and `outbox_files` bound what it may deliver;
+    `skip_unsafe` leaves out what is no regular file instead of refusing all.
+    """
+
+    made_by: str
+    skill: str
+    instructions: str
+    dependencies: dict[str, Any]
+    inputs: tuple[InboxFile, ...] = ()
+    received: tuple[Received, ...] = ()
+    outputs: tuple[str, ...] = ()
+    resumes: bool = False
+    skip_unsafe: bool = False
+    outbox_bytes: int
+    outbox_files: int
+
+
 class HooksSpec(Struct, frozen=True, kw_only=True):
     after_create: str = ""
     before_run: str = ""
@@ -81,6 +123,7 @@ class ToolsSpec(Struct, frozen=True, kw_only=True):
 
     workflow: str
     database: str
+    names: tuple[str, ...] = ("tracker_api", "sortie_status", "workspace_history")
     credentials: Literal["workspace", "broker"] = "workspace"
     transitions: str = "project"
     project: str = ""
@@ -116,6 +159,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     hooks: HooksSpec = HooksSpec()
     environment: tuple[str, ...] = ()
     tools: ToolsSpec | None = None
+    task: TaskSpec | None = None
     resume: Conversation = Conversation()
     rates: TokenRates | None = None
 

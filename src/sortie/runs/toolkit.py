@@ -77,8 +77,8 @@ class Toolkit:
             "SORTIE_ATTEMPT": str(spec.attempt),
             "SORTIE_SESSION_ID": spec.resume.session_id,
             "SORTIE_TOOL_LOG": str(self._tool_log),
-            # All of ours: the workflow was checked, the workspace exists, and so does the store.
-            "SORTIE_TOOLS": ",".join(BUILTIN),
+            # The workflow was checked, the workspace exists, and so does the store.
+            "SORTIE_TOOLS": ",".join(self._tools.names),
             "SORTIE_TOOL_PLUGINS": listed(_team_tools()),
             "SORTIE_TRANSITIONS": self._tools.transitions,
         }
@@ -91,12 +91,12 @@ async def start_broker(background: TaskGroup, handler: Handler, socket: Path) ->
     return {"SORTIE_BROKER": str(socket), "SORTIE_BROKER_TOKEN": token}
 
 
-_advertised: dict[tuple[str, str], str] = {}
+_advertised: dict[tuple[tuple[str, ...], str, str], str] = {}
 
 
-async def advertisement(transitions: str, project: str) -> str:
+async def advertisement(tools: ToolsSpec) -> str:
     """The section of the first prompt about the tools. Made once: to load those of a team may take its time."""
-    key = (transitions, project)
+    key = (tools.names, tools.transitions, tools.project)
     if key not in _advertised:
         text = await to_thread.run_sync(_advertise, *key)
         _advertised.setdefault(key, text)  # many runs may begin at once, and shall not have many copies of it
@@ -104,9 +104,9 @@ async def advertisement(transitions: str, project: str) -> str:
 
 
 @cache
-def _advertise(transitions: str, project: str) -> str:
-    ours = {**BUILTIN, "tracker_api": tracker_api(transitions)}
-    return advertise([*ours.values(), *_team_definitions()], project)
+def _advertise(names: tuple[str, ...], transitions: str, project: str) -> str:
+    known = {**BUILTIN, "tracker_api": tracker_api(transitions)}
+    return advertise([*(known[name] for name in names), *_team_definitions()], project)
 
 
 @cache

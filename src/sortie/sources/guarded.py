@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from ..core.conclude import Next, Outcome
 from ..core.model import Issue, Usage
 from ..core.observe import Look
+from ..core.policy import Spent
 from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
-from ..errors import AgentError, TrackerError
+from ..errors import AgentError, SortieError, TrackerError
 from ..hosts.host import Removal
 from ..runs.spec import RunSpec
 from ..tools import envelope
@@ -35,6 +36,7 @@ class GuardedSource(Source):
         self._source = source
         self.name, self.policy, self.workspace_root = source.name, source.policy, source.workspace_root
         self.poll_interval, self.keep_days = source.poll_interval, source.keep_days
+        self.keeps_workspaces = source.keeps_workspaces
 
     @property
     def secrets(self) -> Collection[str]:
@@ -64,10 +66,28 @@ class GuardedSource(Source):
     async def comment(self, issue_id: str, body: str) -> None:
         await guarded(self._source.comment(issue_id, body))
 
+    async def obey(self, verb: str, issue_id: str) -> Next:
+        try:
+            return _a(Next, await self._source.obey(verb, issue_id))
+        except SortieError:
+            raise
+        except Exception as error:
+            raise SortieError(f"The source {self.name} failed in {verb}: {error!r}.") from error
+
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
         return self._source.spec_for(issue, run)  # its run is where all of its failures end
 
     # -- what may not -----------------------------------------------------------------------------------------
+
+    def remember(self, schedule: Schedule) -> None:
+        self._answer("remember", None, schedule)
+
+    async def news(self, claim: Claim, turn: int) -> str:
+        try:
+            return await self._source.news(claim, turn)
+        except Exception:
+            log.exception("the source %s failed in news", self.name)
+            return ""
 
     def warnings(self, look: Look) -> Sequence[Warning]:
         return self._answer("warnings", (), look)
@@ -89,6 +109,12 @@ class GuardedSource(Source):
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
         unknown = Next(then="parked", why="its source failed when it judged the end of its run; the log says how")
         return self._answer("conclude", unknown, claim, outcome, state, handed)
+
+    def give_up(self, claim: Claim, outcome: Outcome, spent: Spent) -> Next | None:
+        return self._answer("give_up", None, claim, outcome, spent)
+
+    def moved(self, issue_id: str, state: str, memo: str) -> Sequence[Issue]:
+        return self._answer("moved", (), issue_id, state, memo)
 
     def needs_login(self, kind: str) -> bool:
         return self._answer("needs_login", False, kind)

@@ -40,7 +40,7 @@ from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
 from . import adapters, comments
-from .source import Renewal, RunFacts, Write
+from .source import Renewal, RunFacts, Source, Write
 from .warnings import Warning, warnings_about
 
 # The overrides by which a tool server gets what `$VARIABLES` in the workflow stood for here; one that is not set
@@ -48,7 +48,7 @@ from .warnings import Warning, warnings_about
 _RESOLVED = ("kind", "endpoint", "api_key", "project", "query_filter", "handoff_state", "in_progress_state")
 
 
-class IssueSource:
+class IssueSource(Source):
     """One version of a workflow with its tracker. `renew` gives the next one, with the same tracker if it can."""
 
     def __init__(
@@ -67,7 +67,7 @@ class IssueSource:
         self.agent: Agent = adapters.build_agent(config)
         self.name = str(config.path)
         self.policy: Policy = config.policy()
-        self.secrets = frozenset({*known_secrets, *adapters.secrets(config, environ)})
+        self._secrets = frozenset({*known_secrets, *adapters.secrets(config, environ)})
         self.poll_interval = config.polling.interval
         self.workspace_root = str(config.workspace.root)
         self.keep_days = float(config.workspace.archive_keep_days)
@@ -86,6 +86,10 @@ class IssueSource:
             inspect=adapters.problems,
         )
         return cls(reloader, environ)
+
+    @property
+    def secrets(self) -> Collection[str]:
+        return self._secrets
 
     @property
     def watched_files(self) -> Sequence[Path]:
@@ -134,9 +138,6 @@ class IssueSource:
         await self.tracker.comment(issue_id, body)
 
     # -- how it is run ----------------------------------------------------------------------------------------
-
-    def workspace_key(self, identifier: str) -> str:
-        return workspace_key(identifier)
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
         spec, config, choice = self._spec, self.config, issue.agent

@@ -17,10 +17,10 @@ from ..core.conclude import Next, Outcome
 from ..core.events import EffectVerb, Level
 from ..core.model import Issue, Usage
 from ..core.observe import Look
-from ..core.policy import Policy
+from ..core.policy import Policy, Spent
 from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
-from ..errors import AgentError
+from ..errors import AgentError, SortieError
 from ..hosts.host import Removal
 from ..runs.spec import Conversation, KnownWorkspace, RunSpec
 from ..tools import envelope
@@ -76,6 +76,9 @@ class Source(Protocol):
     keep_days: float = 14.0
     """For how long archives of workspaces and logs of runs are kept."""
 
+    keeps_workspaces: bool = False
+    """Whether the workspace of an item that is over stays where it is."""
+
     @property
     def secrets(self) -> Collection[str]:
         """Texts that must not be shown."""
@@ -85,6 +88,10 @@ class Source(Protocol):
     def watched_files(self) -> Sequence[Path]:
         """Files whose change is a reason to look, or to renew the source, at once."""
         return ()
+
+    def remember(self, schedule: Schedule) -> None:
+        """Called once, before anything else is asked: what the store knows of the items."""
+        return
 
     async def look(self, schedule: Schedule) -> Look:
         """What there is to do now, in a bounded number of calls; raises `TrackerError`."""
@@ -122,6 +129,10 @@ class Source(Protocol):
         """How this item is run; raises `ConfigurationError` where that cannot be."""
         ...
 
+    async def news(self, claim: Claim, turn: int) -> str:
+        """What the agent of this run is to be told with the prompt of this turn, beside what `spec_for` says."""
+        return ""
+
     def progress_state(self, issue: Issue) -> str:
         """The state that says that work goes on; empty where there is none."""
         return ""
@@ -137,9 +148,24 @@ class Source(Protocol):
         ...
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
-        """What becomes of an item whose run succeeded; of others the engine decides. `handed` is None where no
-        hand-off was due, else whether it worked; `state` is the item's own after it."""
+        """What becomes of an item whose run succeeded. `handed` is None where no hand-off was due, else whether it
+        worked; `state` is the item's own after it."""
         ...
+
+    def give_up(self, claim: Claim, outcome: Outcome, spent: Spent) -> Next | None:
+        """What becomes of an item whose run failed and is not to be tried again; None where the engine decides.
+        `spent` is what was charged for the item so far, this run included."""
+        return None
+
+    def moved(self, issue_id: str, state: str, memo: str) -> Sequence[Issue]:
+        """An item is in this state from now on, by the word of `conclude`, `give_up` or `obey`: those that look
+        different for it, such as others that it blocked."""
+        return ()
+
+    async def obey(self, verb: str, issue_id: str) -> Next:
+        """Carry out a person's command that only this source knows. The answer is where it leaves the item, and
+        what to tell the person; raises `SortieError` where it cannot be done."""
+        raise SortieError(f"{verb} is not a command; use one of start, stop, retry and unpark.")
 
     def needs_login(self, kind: str) -> bool:
         """Whether a provider may refuse this kind of agent: then only its first answer shows that it works."""

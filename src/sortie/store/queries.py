@@ -87,6 +87,24 @@ def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> li
     return [_history_row(dict(zip(_HISTORY, row, strict=True))) for row in rows]
 
 
+class Used(Struct, frozen=True):
+    """What all finished runs of an issue took."""
+
+    runs: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
+def used_by_issue(db: Connection) -> dict[str, Used]:
+    """Reads every finished run: for stores of one plan."""
+    rows = db.execute(
+        """SELECT issue_id, count(*), total((julianday(completed_at) - julianday(started_at)) * 86400.0),
+                  sum(total_tokens), total(cost_usd) FROM run_history GROUP BY issue_id"""
+    )
+    return {issue_id: Used(*taken) for issue_id, *taken in rows}
+
+
 def last_session(db: Connection, issue_id: str) -> LastSession | None:
     """The conversation of an issue's last run, with what it has cost over all its runs."""
     row = db.execute(

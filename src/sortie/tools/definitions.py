@@ -102,7 +102,47 @@ WORKSPACE_HISTORY = Definition(
     tier=1,
 )
 
-BUILTIN = {definition.name: definition for definition in (TRACKER_API, SORTIE_STATUS, WORKSPACE_HISTORY)}
+MESSAGE_TYPES = ("data_ready", "question", "answer", "update")
+
+MESSAGE_SEND = Definition(
+    name="message_send",
+    description=(
+        "Send a message to the agent of another task of the same plan. It is told at the beginning of its next "
+        "turn; one that is over is told nothing. What another task needs belongs into the outbox; a message is for "
+        "the rest."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "to": {"type": "string", "description": "The name of the task whose agent is to read it."},
+            "type": {"type": "string", "enum": list(MESSAGE_TYPES), "description": "What kind of message it is."},
+            "content": {"type": "object", "description": "What it says, as JSON; at most 32 KiB."},
+            "in_reply_to": {"type": "string", "description": "The name of the message that this one answers."},
+        },
+        "required": ["to", "type", "content"],
+        "additionalProperties": False,
+    },
+    response=(
+        '`{"success": true, "data": {"file": "…", "seq": …}}`, or '
+        '`{"success": false, "error": {"kind": "…", "message": "…"}}`.'
+    ),
+    tier=2,
+)
+
+MESSAGE_LIST = Definition(
+    name="message_list",
+    description="All messages to the agent of this task so far, the oldest first. Takes no parameters.",
+    input_schema=_NOTHING,
+    response=(
+        '`{"success": true, "data": {"messages": […]}}`, each with `from`, `to`, `timestamp`, `type` and `content`.'
+    ),
+    tier=1,
+)
+
+BUILTIN = {
+    definition.name: definition
+    for definition in (TRACKER_API, SORTIE_STATUS, WORKSPACE_HISTORY, MESSAGE_SEND, MESSAGE_LIST)
+}
 
 
 def definition_of(tool: Tool) -> Definition:

@@ -10,7 +10,16 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
-from .definitions import SORTIE_STATUS, TRACKER_API, WORKSPACE_HISTORY, Definition, definition_of, tracker_api
+from .definitions import (
+    MESSAGE_LIST,
+    MESSAGE_SEND,
+    SORTIE_STATUS,
+    TRACKER_API,
+    WORKSPACE_HISTORY,
+    Definition,
+    definition_of,
+    tracker_api,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,18 +61,36 @@ class Toolbox:
         return self._local is None or self._local.close(seconds)
 
     def _own(self) -> Iterator[SessionTool]:
-        makers = {
+        makers: dict[str, Callable[[], Iterator[SessionTool]]] = {
             TRACKER_API.name: self._tracker_api,
             SORTIE_STATUS.name: self._sortie_status,
             WORKSPACE_HISTORY.name: self._workspace_history,
+            MESSAGE_SEND.name: lambda: self._answered_by_broker(MESSAGE_SEND),
+            MESSAGE_LIST.name: lambda: self._answered_by_broker(MESSAGE_LIST),
         }
         wanted = makers if self._listed is None else {name.strip() for name in self._listed.split(",")}
         for name, make in makers.items():
             if name in wanted:
                 yield from make()
 
+    def _answered_by_broker(self, definition: Definition) -> Iterator[SessionTool]:
+        """A tool of which only the orchestrator knows anything."""
+        socket, token = self._broker()
+        if not socket:
+            return
+
+        def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
+            from . import broker_client
+
+            return broker_client.call(socket, token, definition.name, arguments, cancellation)
+
+        yield SessionTool(definition, run)
+
+    def _broker(self) -> tuple[str, str]:
+        return self._environ.get("SORTIE_BROKER", ""), self._environ.get("SORTIE_BROKER_TOKEN", "")
+
     def _tracker_api(self) -> Iterator[SessionTool]:
-        socket, token = self._environ.get("SORTIE_BROKER"), self._environ.get("SORTIE_BROKER_TOKEN", "")
+        socket, _ = self._broker()
         # For the description alone: whoever performs a call looks into the workflow.
         transitions = self._environ.get("SORTIE_TRANSITIONS", "project")
         if self._listed is None and not socket:
@@ -72,12 +99,12 @@ class Toolbox:
                 return
             transitions = self._local_tracker().transitions()
 
-        def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
-            if not socket:
-                return self._local_tracker().call(arguments, cancellation)
-            from . import broker_client
+        if socket:
+            yield from self._answered_by_broker(tracker_api(transitions))
+            return
 
-            return broker_client.call(socket, token, TRACKER_API.name, arguments, cancellation)
+        def run(arguments: dict[str, Any], cancellation: Cancellation) -> Any:
+            return self._local_tracker().call(arguments, cancellation)
 
         yield SessionTool(tracker_api(transitions), run)
 

@@ -1,11 +1,13 @@
 """WORKFLOW.md as text and as values: read without ever blocking, split into settings and prompt, all lines exact.
 
-Settings are YAML with the line of every key; duplicate keys, odd tags and YAML bombs are refused.
+Settings are YAML with the line of every key; duplicate keys, odd tags and YAML bombs are refused. Plan files
+are read by the same functions.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from bisect import bisect_left
 from collections.abc import Callable, Collection
@@ -24,9 +26,6 @@ LARGEST_FILE = 1024 * 1024
 DEEPEST = 40
 MOST_VALUES = 5_000
 LARGEST_NUMBER = 10**15
-
-# Of the settings, in the file: they stand below a fence.
-_FIRST_LINE = 2
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN: dict[str, Callable[[SafeConstructor, yaml.ScalarNode], bool | int | float | None]] = {
@@ -47,8 +46,10 @@ class WorkflowText(Struct, frozen=True):
     prompt_line: int
 
 
-def read_file(path: Path, problems: Problems, *, missing: Severity = "error") -> bytes | None:
-    """The content of a regular file of at most a mebibyte; None, with the problem noted, for anything else."""
+def read_file(
+    path: Path, problems: Problems, *, missing: Severity = "error", largest: int = LARGEST_FILE
+) -> bytes | None:
+    """The content of a regular file of at most `largest` bytes; None, with the problem noted, for anything else."""
     severity: Severity = "error"
     try:
         # Opening a FIFO would wait for a writer.
@@ -56,10 +57,10 @@ def read_file(path: Path, problems: Problems, *, missing: Severity = "error") ->
         try:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 with open(descriptor, "rb", closefd=False) as file:
-                    content = file.read(LARGEST_FILE + 1)
-                if len(content) <= LARGEST_FILE:
+                    content = file.read(largest + 1)
+                if len(content) <= largest:
                     return content
-                message = "the file is larger than 1 MiB"
+                message = f"the file is larger than {largest // (1024 * 1024)} MiB"
             else:
                 message = "this is not a regular file"
         finally:
@@ -127,27 +128,41 @@ class Tree(Struct, frozen=True):
         return self.lines.get(key, 1)
 
 
-def read_tree(text: str, problems: Problems) -> Tree | None:
-    """The settings, or None with the problem noted where they are not a YAML map."""
+class Extent(Struct, frozen=True, kw_only=True):
+    """Of the YAML in its file: what people call it, a key of it, its first line, and the most values in it."""
+
+    noun: str
+    key: str
+    first_line: int
+    most_values: int
+
+
+# They stand below a fence.
+SETTINGS = Extent(noun="the settings", key="tracker", first_line=2, most_values=MOST_VALUES)
+
+
+def read_tree(text: str, problems: Problems, extent: Extent = SETTINGS) -> Tree | None:
+    """The values, or None with the problem noted where they are not a YAML map."""
+    noun, first = extent.noun, extent.first_line
     try:
         if _too_deep(text):
-            problems.error("the settings are nested too deeply", line=_FIRST_LINE)
+            problems.error(f"values in {noun} are nested too deeply", line=first)
             return None
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
         line, message = _syntax_error(error, text)
-        problems.error(f"not valid YAML: {message}", line=_FIRST_LINE + line)
+        problems.error(f"not valid YAML: {message}", line=first + line)
         return None
     if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null"):
         return Tree()
     if not isinstance(root, yaml.MappingNode):
-        problems.error('the settings must be a map of keys and values such as "tracker:"', line=_FIRST_LINE)
+        problems.error(f'{noun} must be a map of keys and values such as "{extent.key}:"', line=first)
         return None
-    conversion = _Conversion(text, problems)
+    conversion = _Conversion(text, problems, extent)
     try:
         return Tree(conversion.mapping(root, "", 0), conversion.lines, conversion.unusable)
     except _TooMuch:
-        problems.error("the settings contain too many values, or refer to themselves", line=_FIRST_LINE)
+        problems.error(f"too many values are in {noun}, or one that refers to itself", line=first)
         return None
 
 
@@ -180,11 +195,13 @@ class _TooMuch(Exception):
 
 
 class _Conversion:
-    def __init__(self, text: str, problems: Problems) -> None:
+    def __init__(self, text: str, problems: Problems, extent: Extent) -> None:
         self.lines: dict[str, int] = {}
         self.unusable: set[str] = set()
-        self._line_ends = [index for index, character in enumerate(text) if character == "\n"]
+        self._line_ends = [found.start() for found in re.finditer("\n", text)]
         self._problems = problems
+        self._first_line = extent.first_line
+        self._most_values = extent.most_values
         self._values = 0
         self._constructor = SafeConstructor()
 
@@ -207,7 +224,7 @@ class _Conversion:
 
     def _value(self, node: yaml.Node, path: str, depth: int) -> Any:
         self._values += 1
-        if self._values > MOST_VALUES or depth > DEEPEST + 1:
+        if self._values > self._most_values or depth > DEEPEST + 1:
             raise _TooMuch
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path, depth)
@@ -240,4 +257,4 @@ class _Conversion:
 
     def _line(self, node: yaml.Node) -> int:
         # Counted here: the parser takes some characters for line ends that no editor counts.
-        return _FIRST_LINE + bisect_left(self._line_ends, node.start_mark.index)
+        return self._first_line + bisect_left(self._line_ends, node.start_mark.index)

@@ -1,0 +1,106 @@
+"""`sortie plan graph`: a plan drawn with the states of its tasks, as text, as an SVG, or as data."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import SortieError
+from .format import clean
+from .main import DONE
+from .plan import load, plan_argument
+from .store_access import json_option
+
+if TYPE_CHECKING:
+    from ..plans.picture import Picture
+
+# Of a text that is written to a file, which no terminal limits.
+FILE_WIDTH = 160
+
+
+@click.command("graph")
+@plan_argument
+@click.option("--format", "form", type=click.Choice(["text", "svg"]), help="Default: svg for FILE.svg, else text.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@json_option
+def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bool) -> int:
+    """Draw a plan: who waits for whom, and how each task stands."""
+    if as_json and (form or output):
+        raise click.UsageError("--json is a form of its own; leave out --format and --output.")
+    from ..plans.picture import picture_of
+    from .plan_status import task_states
+
+    loaded = load(plan)
+    picture = picture_of(loaded, task_states(loaded))
+    if as_json:
+        from .printing import print_json
+
+        print_json(as_data(loaded.name, picture))
+    elif (form or _form_of(output)) == "svg":
+        from ..plans.drawing import draw_svg
+
+        write_drawing(draw_svg(picture), output)
+    elif output:
+        write_drawing(_text(loaded.name, picture), output)
+    else:
+        _print(loaded.name, picture)
+    return DONE
+
+
+def _form_of(output: Path | None) -> str:
+    return "svg" if output and output.suffix.lower() == ".svg" else "text"
+
+
+def as_data(name: str, picture: Picture) -> dict[str, Any]:
+    """Everything that is drawn, for programs."""
+    from msgspec import to_builtins
+
+    from ..plans.graph import layers
+
+    return {"plan": name, "layers": layers(picture.waits_for), **to_builtins(picture)}
+
+
+def headline(name: str, picture: Picture) -> str:
+    from ..plans.picture import counted
+
+    tasks = len(picture.nodes)
+    return f"{name}: {tasks:,} task{'s' if tasks != 1 else ''}: {counted(Counter(n.state for n in picture.nodes))}"
+
+
+def _print(name: str, picture: Picture) -> None:
+    from .plan_drawing import draw_text
+    from .printing import print_sentence, room, styled
+
+    print_sentence(headline(name, picture))
+    for line in draw_text(picture, room()):
+        click.echo("".join(styled(text, style) for text, style in line))
+
+
+def _text(name: str, picture: Picture) -> str:
+    from .plan_drawing import draw_text
+
+    lines = ["".join(text for text, _ in line) for line in draw_text(picture, FILE_WIDTH)]
+    return "\n".join([clean(headline(name, picture)), *lines]) + "\n"
+
+
+def write_drawing(text: str, output: Path | None) -> None:
+    """To the file, which is there whole or not at all, or to standard output."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    new = output.with_name(f".{output.name}.{os.getpid()}.new")
+    try:
+        if output.exists() and not output.is_file():  # a pipe, or a device
+            output.write_text(text, "utf-8")
+            return
+        new.write_text(text, "utf-8")
+        new.replace(output)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink()
+        raise SortieError(f"{output} cannot be written: {error.strerror}.", fix="Name another file.") from error

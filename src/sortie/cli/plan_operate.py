@@ -1,0 +1,155 @@
+"""What a person decides about a task: `sortie plan retry`, `fix`, `skip`, `accept`, `stop`.
+
+Where the plan runs, its orchestrator is asked; else the same is done on the store, for the next run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import SortieError, StoreLocked
+from ..plans.plan import FIXES, Plan
+from .format import clean, runnable
+from .main import DONE, FAILED
+from .plan import load, plan_option
+
+if TYPE_CHECKING:
+    from ..core.operator import Reply
+
+_TASKS = click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
+
+
+@click.command("retry")
+@_TASKS
+@plan_option
+def retry_command(tasks: tuple[str, ...], plan: Path) -> int:
+    """Try tasks again, with all attempts they are allowed; also such as are completed.
+
+    What they delivered goes to `attempts/`; tasks that depend on them are done again if what they get changes.
+    """
+    return _decide("reopen", tasks, load(plan))
+
+
+@click.command("fix")
+@click.argument("task")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="FILE[=NAME]",
+    help="The corrected file, and its name below the inbox; its own name if left out.",
+)
+@plan_option
+def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
+    """Correct inputs of a task and try it again: each file takes the place of the input of that name."""
+    loaded = load(plan)
+    if task not in loaded.by_name:
+        raise SortieError(f"The plan has no task {task}.")
+    for given in inputs:
+        _put_fix(loaded, task, given)
+    return _decide("reopen", (task,), loaded)
+
+
+@click.command("skip")
+@_TASKS
+@plan_option
+def skip_command(tasks: tuple[str, ...], plan: Path) -> int:
+    """Do without tasks: those that depend on them decide by their `on_failure`."""
+    return _decide("skip", tasks, load(plan))
+
+
+@click.command("accept")
+@_TASKS
+@plan_option
+def accept_command(tasks: tuple[str, ...], plan: Path) -> int:
+    """Take what is in the outbox of tasks as it is now: they are completed."""
+    return _decide("accept", tasks, load(plan))
+
+
+@click.command("stop")
+@_TASKS
+@plan_option
+def stop_command(tasks: tuple[str, ...], plan: Path) -> int:
+    """End the agents of tasks, or call off their next try; a person decides what follows."""
+    return _decide("stop", tasks, load(plan))
+
+
+def _put_fix(plan: Plan, task: str, given: str) -> None:
+    from ..plans.shape import below
+    from ..workflow.fields import Unfit
+
+    file, _, name = given.partition("=")
+    path = Path(file)
+    if not path.is_file():
+        raise SortieError(f"{path} is not a file.", fix="Name the corrected file.")
+    try:
+        name = below("inbox", name or path.name)
+    except Unfit as unfit:
+        raise SortieError(f"{name} is no name below the inbox: it {unfit}.") from unfit
+    target = plan.root / FIXES / task / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
+    shutil.copyfile(path, new)
+    new.replace(target)
+
+
+def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
+    named = list(dict.fromkeys(tasks))
+    for task in named:
+        if task not in plan.by_name:
+            from ..workflow.problems import did_you_mean
+
+            raise SortieError(f"The plan has no task {task}{did_you_mean(task, plan.by_name)}.")
+    if not plan.store.exists():
+        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
+    replies = _carry_out(plan, verb, named)
+    for reply in replies:
+        click.echo(clean(runnable(reply.outcome)), err=not reply.ok)
+    return DONE if all(reply.ok for reply in replies) else FAILED
+
+
+def _carry_out(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:
+    import anyio
+
+    from ..store.connect import connect_readonly
+    from ..store.lock import holder_of
+    from .operate import ask
+
+    with closing(connect_readonly(plan.store)):
+        pass  # not one of ours: say so instead of changing it
+    if holder_of(plan.store) is not None:
+        return ask(plan.store, verb, tasks)
+    try:
+        return anyio.run(_offline, plan, verb, tasks)
+    except StoreLocked:  # it was started just now
+        return ask(plan.store, verb, tasks)
+
+
+async def _offline(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:
+    """What the orchestrator would do, done on the store while nobody else owns it."""
+    from ..core.events import Commanded
+    from ..engine.operator_commands import carry_out
+    from ..sources.plan_tasks import PlanSource
+    from ..store.open import Store
+
+    now = time.time()
+    source, replies = PlanSource(plan, os.environ), []
+    async with Store.open(plan.store, holder={"command": verb}) as store:
+        store.schedule.policy = source.policy
+        source.remember(store.schedule)
+        for task in tasks:
+            reply = await carry_out(store.schedule, source, verb, task, now)
+            done = Commanded(
+                at=now, issue_id=reply.issue_id, command_id=0, verb=verb, outcome=reply.outcome, ok=reply.ok
+            )
+            await store.write([store.apply(event) for event in (done, *reply.events)])
+            replies.append(reply)
+    return replies

@@ -1,0 +1,147 @@
+"""`sortie plan run`: the tasks of a plan to their end; the graph live on a terminal, log lines elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from msgspec.structs import replace
+
+from .format import clean, runnable
+from .main import DONE, FAILED, UNFINISHED, decided
+from .plan import load, plan_argument
+
+if TYPE_CHECKING:
+    from ..engine.orchestrator import Orchestrator
+    from ..engine.report import LiveReport, Summary
+    from ..plans.plan import Plan
+    from ..sources.plan_tasks import PlanSource
+    from ..store.load import Loaded
+    from .plan_live import PlanView
+    from .run import Output
+
+
+@click.command("run")
+@plan_argument
+@click.option("--dry-run", is_flag=True, help="Show what would be done and what would not; change nothing.")
+@click.option(
+    "--max-parallel", type=click.IntRange(1), help="Instead of the plan's own: how many at the same time."
+)
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Default: text.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warn", "warning", "error"]),
+    default="info",
+    help="Default: info.",
+)
+def run_command(plan: Path, dry_run: bool, max_parallel: int | None, log_format: str, log_level: str) -> int:
+    """Run a plan: every task starts when all that it waits for is over, until none is left that can.
+
+    A plan that was interrupted goes on where it was; after a change, what the change touches is done again, and is
+    named first. The exit code is 0 where every task is completed, 3 where some failed or wait for a person, and 1
+    where it was stopped before that.
+    """
+    from ..sources.plan_tasks import PlanSource
+    from .run import remembered
+
+    loaded = load(plan)
+    if max_parallel:
+        loaded = replace(loaded, max_parallel=max_parallel)
+    before = remembered(loaded.store)
+    source = PlanSource(loaded, os.environ)
+    if before:
+        source.remember(before.schedule)
+    if dry_run:
+        return _show_plan(source, before)
+    _say_what_is_done_again(source)
+    summary = serve_plan(source, before, log_format=log_format, log_level=log_level)
+    return _close(loaded, summary)
+
+
+def serve_plan(
+    source: PlanSource,
+    before: Loaded | None = None,
+    *,
+    log_format: str = "text",
+    log_level: str = "info",
+    build: Callable[..., Orchestrator] | None = None,
+) -> Summary:
+    """Run it to its end, and show it meanwhile."""
+    from ..engine.orchestrator import Orchestrator
+    from ..hosts.local_host import LocalHost
+    from .run import names_in, serve_with_output
+
+    plan, names = source.plan, names_in(before) if before else {}
+    plan.root.mkdir(parents=True, exist_ok=True)
+
+    def make(output: Output) -> Orchestrator:
+        return (build or Orchestrator)(
+            source,
+            [LocalHost(plan.store, os.environ)],
+            plan.store,
+            listeners=[output.on_event],
+            on_trouble=output.on_trouble,
+        )
+
+    def view(look: Callable[[], LiveReport | None], hide: Callable[[str], str]) -> PlanView:
+        from .plan_live import PlanView  # brings rich
+        from .plan_look import PlanLook
+
+        return PlanView(plan, PlanLook(source, look), hide, names)
+
+    return serve_with_output(
+        make, source.secrets, names, log_format=log_format, log_level=log_level, until_idle=True, view=view
+    )
+
+
+def _say_what_is_done_again(source: PlanSource) -> None:
+    from ..plans.graph import descendants
+    from ..plans.progress import COMPLETED
+
+    if not source.again:
+        return
+    click.echo(
+        clean(f"To be done again: {', '.join(source.again)} (what they are asked for, or given, changed)."),
+        err=True,
+    )
+    edges = {task.name: task.waits_for for task in source.plan.tasks}
+    states = source.progress.states
+    after = {name for one in source.again for name in descendants(edges, one) if states[name] == COMPLETED}
+    if after:
+        click.echo(clean(f"After that, if what they get changes: {', '.join(sorted(after))}."), err=True)
+
+
+def _show_plan(source: PlanSource, before: Loaded | None) -> int:
+    from ..core.schedule import Schedule
+    from ..plans.standing import standings
+    from .printing import Columns, print_table
+
+    schedule = before.schedule if before else Schedule()
+    found = standings(source.plan, schedule, time.time(), served=False)
+    rows = []
+    for task in source.plan.tasks:
+        standing = found[task.name]
+        again = source.again.get(task.name)
+        state, note = ("outdated", f"would be done again: {again}") if again else (standing.state, standing.note)
+        rows.append((task.name, state, note))
+    print_table(Columns(("task", "state", "because"), rows, cut=("because",)))
+    return DONE
+
+
+def _close(plan: Plan, summary: Summary) -> int:
+    """What came of it, and what a person can do about the rest."""
+    from .plan_status import look_at, print_standing
+
+    lines = look_at(plan)
+    done = all(line.state == "completed" for line in lines)
+    code = decided(FAILED if summary.drained else DONE if done else UNFINISHED)
+    print_standing(plan, lines)
+    if summary.drained:
+        click.echo(runnable("Stopped; the next `sortie plan run` goes on."))
+    elif done:
+        click.echo(runnable("Every task is completed; `sortie plan collect` brings the results together."))
+    return code

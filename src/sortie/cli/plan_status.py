@@ -1,0 +1,196 @@
+"""`sortie plan status` and `why`: how the tasks stand, and why. While the plan runs, and after it died."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..core.narrate import narrate
+from ..core.redact import Redactor
+from ..errors import SortieError
+from ..plans.graph import layers
+from ..plans.picture import TaskLine, counted
+from ..plans.plan import Plan
+from ..plans.progress import Memo
+from ..plans.standing import Standing, standings
+from ..store.connect import connect_readonly
+from ..store.load import load as load_store
+from ..store.lock import holder_of
+from ..store.queries import Used, events, used_by_issue
+from .format import amount, clean, duration, runnable, stamp
+from .main import DONE
+from .plan import load, plan_argument, plan_option
+from .plan_look import progress_of
+from .printing import Columns, print_json, print_sentence, print_table, styled
+from .store_access import json_option
+from .why import EVENTS_SHOWN, plain_event
+
+if TYPE_CHECKING:
+    from ..core.schedule import Schedule
+
+MOST_LISTED = 200
+
+
+@click.command("status")
+@plan_argument
+@json_option
+def status_command(plan: Path, as_json: bool) -> int:
+    """Show how every task stands and why, what its agent says, and what it took."""
+    loaded = load(plan)
+    lines = look_at(loaded)
+    if as_json:
+        print_json(_plain(loaded, lines))
+    else:
+        print_standing(loaded, lines)
+    return DONE
+
+
+@click.command("why")
+@click.argument("task")
+@click.option("--all", "everything", is_flag=True, help="Show the small steps too.")
+@plan_option
+@json_option
+def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
+    """Explain a task: how it stands, what it waits for, what is odd about it, and all that happened to it."""
+    loaded = load(plan)
+    if task not in loaded.by_name:
+        from ..workflow.problems import did_you_mean
+
+        raise SortieError(f"The plan has no task {task}{did_you_mean(task, loaded.by_name)}.")
+    schedule, _, served = _stored(loaded)
+    found = standings(loaded, schedule, time.time(), served=served)
+    view = schedule.issues.get(task)
+    memo = Memo.decode(view.memo) if view else Memo()
+    log = _events(loaded, task)
+    if not everything:
+        log = [entry for entry in log if narrate(entry.event).level != "debug"]
+    if as_json:
+        told = {
+            "task": task,
+            "state": found[task].state,
+            "note": found[task].note,
+            "waits_for": _waits(loaded, task, found),
+        }
+        print_json({**told, "memo": memo, "events": [plain_event(entry, Redactor([]).text) for entry in log]})
+        return DONE
+    print_sentence(_sentence(task, found[task]))
+    for name, state in _waits(loaded, task, found).items():
+        click.echo(clean(f"  waits for {name}: {state}"))
+    for finding in memo.findings:
+        click.echo(clean(f"  odd: {finding}"))
+    for entry in log:
+        click.echo(f"{stamp(entry.event.at)}  {clean(narrate(entry.event).text)}")
+    return DONE
+
+
+def _sentence(task: str, standing: Standing) -> str:
+    note = f": {standing.note}" if standing.note else ""
+    help_with = {
+        "escalated": f" `sortie plan retry {task}`, `fix`, `skip` or `accept` decides.",
+        "failed": f" `sortie plan retry {task}` tries it again.",
+        "incomplete": f" `sortie plan retry {task}` tries it again, `accept` takes what is there.",
+    }
+    return f"{task} is {standing.state}{note.rstrip('.')}.{help_with.get(standing.state, '')}"
+
+
+def _waits(plan: Plan, task: str, found: dict[str, Standing]) -> dict[str, str]:
+    return {name: found[name].state for name in plan.by_name[task].waits_for}
+
+
+def _events(plan: Plan, task: str) -> list[Any]:
+    if not plan.store.exists():
+        return []
+    with closing(connect_readonly(plan.store)) as db:
+        return events(db, issue_id=task, limit=EVENTS_SHOWN, last=True)
+
+
+# -- how the tasks stand ----------------------------------------------------------------------------------------
+
+
+def _stored(plan: Plan) -> tuple[Schedule, dict[str, Used], bool]:
+    """What the store knows, what each task used, and whether somebody works on the plan now."""
+    from ..core.schedule import Schedule
+
+    if not plan.store.exists():
+        return Schedule(), {}, False
+    served = holder_of(plan.store) is not None
+    with closing(connect_readonly(plan.store)) as db:
+        return load_store(db).schedule, used_by_issue(db), served
+
+
+def look_at(plan: Plan) -> list[TaskLine]:
+    schedule, used, served = _stored(plan)
+    found = standings(plan, schedule, time.time(), served=served)
+    edges = {task.name: task.waits_for for task in plan.tasks}
+    layer = {name: number for number, names in enumerate(layers(edges)) for name in names}
+    return [
+        TaskLine(
+            name=name,
+            state=standing.state,
+            note=standing.note,
+            progress=progress_of(plan, name) if standing.state in ("running", "stale") else "",
+            seconds=taken.seconds,
+            tokens=taken.tokens,
+            cost_usd=taken.cost_usd,
+            layer=layer[name],
+        )
+        for name, standing in found.items()
+        for taken in [used.get(name, Used())]
+    ]
+
+
+def task_states(plan: Plan) -> dict[str, tuple[str, str]]:
+    """State and reason of every task."""
+    return {line.name: (line.state, line.note) for line in look_at(plan)}
+
+
+def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
+    counts = Counter(line.state for line in lines)
+    cost, tokens = sum(line.cost_usd for line in lines), sum(line.tokens for line in lines)
+    spent = f" ({amount(tokens)} tokens, ${cost:.2f})" if tokens or cost else ""
+    click.echo(styled(clean(f"{plan.name}: {counted(counts)}{spent}"), "bold"))
+    rows = [
+        (
+            line.name,
+            line.state,
+            duration(line.seconds) if line.seconds else "",
+            amount(line.tokens) if line.tokens else "",
+            f"${line.cost_usd:.2f}" if line.cost_usd else "",
+            line.progress or line.note,
+        )
+        for line in lines[:MOST_LISTED]
+    ]
+    headers = ("task", "state", "time", "tokens", "cost", "because")
+    print_table(Columns(headers, rows, right=headers[2:5], cut=("because",), spare=("tokens", "cost", "time")))
+    if len(lines) > MOST_LISTED:
+        click.echo(runnable(f"… and {len(lines) - MOST_LISTED} more: `sortie plan status --json` has all of them."))
+
+
+def _plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
+    return {
+        "plan": plan.name,
+        "file": str(plan.path),
+        "folder": str(plan.root),
+        "running": holder_of(plan.store) is not None if plan.store.exists() else False,
+        "counts": dict(Counter(line.state for line in lines)),
+        "tasks": [
+            {
+                "task": line.name,
+                "state": line.state,
+                "note": line.note,
+                "progress": line.progress,
+                "layer": line.layer,
+                "waits_for": list(plan.by_name[line.name].waits_for),
+                "seconds": round(line.seconds, 3),
+                "tokens": line.tokens,
+                "cost_usd": line.cost_usd,
+            }
+            for line in lines
+        ],
+    }

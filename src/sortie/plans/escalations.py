@@ -1,0 +1,123 @@
+"""What people have to hear of a task that failed: the report in its outbox, and the page for who has to act.
+
+Both are written after a crash as well as before it, and never twice: a report that the agent wrote itself stays, an
+escalation is known by its last line.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from anyio import to_thread
+
+from ..core.conclude import Next, Outcome
+from ..core.model import Usage
+from ..core.records import Claim
+from ..errors import TrackerError
+from ..protocol.error_report import FILE, error_report
+from ..protocol.foreign_text import readable
+from ..protocol.safefiles import open_directory
+from ..protocol.task_status import TaskError, TaskStatus, read_task_status, write_on_behalf
+from .plan import ESCALATIONS, Plan
+
+_HEADING = """\
+# Escalations
+
+Tasks that need a person. `sortie plan why TASK` tells the whole story; `sortie plan retry`, `fix`, `skip` and
+`accept` decide what becomes of it.
+"""
+_LONGEST = 2_000
+
+_KINDS = {
+    "task_failed": "TaskFailed",
+    "task_incomplete": "Incomplete",
+    "task_unfinished": "Unfinished",
+    "inputs_changed": "InputsChanged",
+    "timed_out": "Timeout",
+    "stalled": "Stalled",
+}
+
+
+def failure_report(outcome: Outcome, fate: Next) -> str:
+    """In the form of the protocol, for a task whose agent left none."""
+    follows = {
+        "again": f"It is tried again in {fate.delay:g} s, with an empty outbox.",
+        "parked": "None: a person has to look at it.",
+        "released": "None: all of its attempts are used up, or another one would end the same way.",
+    }
+    return error_report(
+        _KINDS.get(outcome.error_kind, outcome.error_kind or outcome.status),
+        outcome.error,
+        follows[fate.then],
+        "Mend the cause, which `sortie plan why` tells, then `sortie plan retry`, or `sortie plan fix --input`.",
+        "What the agent had put into the outbox is still there, and below `attempts/` after the next attempt.",
+    )
+
+
+async def put_report(plan: Plan, task: str, report: str) -> None:
+    """Into the outbox, if the agent left none; where it never said anything, `status.json` says that it failed."""
+    await to_thread.run_sync(_put_report, plan, task, report)
+
+
+def _put_report(plan: Plan, task: str, report: str) -> None:
+    try:
+        with open_directory(plan.root / task) as folder:
+            believed = read_task_status(folder).status
+            if believed and believed.state == "pending":
+                _say_failed(folder, believed, report)
+            with open_directory(folder, "outbox") as outbox, suppress(FileExistsError):
+                created = os.open(
+                    FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=outbox
+                )
+                with os.fdopen(created, "wb") as file:
+                    file.write(report.encode("utf-8", "replace"))
+    except OSError as error:
+        raise TrackerError(
+            TrackerError.API, f"The report of {task} cannot be written: {error.strerror}."
+        ) from error
+
+
+def _say_failed(folder: int, believed: TaskStatus, report: str) -> None:
+    lines = [line for line in report.splitlines() if line.strip()]
+    kind, message = (lines[lines.index(heading) + 1] for heading in ("## Error Type", "## Description"))
+    write_on_behalf(
+        folder,
+        "failed",
+        believed=believed,
+        completed=time.time(),
+        error=TaskError(type=kind, message=message[:_LONGEST]),
+    )
+
+
+def escalation(claim: Claim, outcome: Outcome, usage: Usage, seconds: float) -> str:
+    """One entry of the page."""
+    spent = f"{seconds:.0f} s, {usage.total:,} tokens, ${usage.cost_usd:.2f}"
+    quoted = "\n".join(f"> {line}" for line in readable(outcome.error, _LONGEST).splitlines())
+    at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"## {claim.identifier}: attempt {claim.attempt} ({at})\n\n{quoted}\n\nThe attempt took {spent}."
+
+
+async def append_escalation(plan: Plan, entry: str) -> None:
+    """Once, however often it is asked for."""
+    await to_thread.run_sync(_append, plan, entry)
+
+
+def _append(plan: Plan, entry: str) -> None:
+    path = plan.root / ESCALATIONS
+    mark = entry.rstrip().splitlines()[-1]
+    try:
+        descriptor = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644
+        )
+        with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as file:
+            known = file.read()
+            if mark in known.splitlines():
+                return
+            file.write(("" if known else _HEADING) + f"\n{entry}\n")
+            file.flush()
+            os.fsync(descriptor)
+    except OSError as error:
+        raise TrackerError(TrackerError.API, f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,348 @@
+"""Tasks of a plan: each starts when all that it waits for is over, in a folder with an inbox and an outbox.
+
+What a task came to is kept in the store alone, with the run that decided it in one transaction; so a plan that is
+interrupted goes on where it was. A task that is over says which others that changes, so none is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.conclude import Next, Outcome, is_agent_fault
+from ..core.model import AgentChoice, Blocker, Issue, Usage
+from ..core.observe import Look
+from ..core.policy import Policy, Spent
+from ..core.records import Claim
+from ..core.schedule import Schedule
+from ..errors import TrackerError
+from ..plans.escalations import append_escalation, escalation, failure_report, put_report
+from ..plans.graph import order
+from ..plans.inputs import Inputs
+from ..plans.instructions import dependencies_json, instructions_md, skill_md
+from ..plans.load import examine
+from ..plans.plan import Plan, Task
+from ..plans.progress import COMPLETED, FAILED, PENDING, SKIPPED, Memo, Progress
+from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
+from ..plugins import load_agent
+from ..protocol.error_report import TITLE as REPORT
+from ..runs.spec import (
+    AgentSpec,
+    Conversation,
+    InboxFile,
+    PromptSpec,
+    Received,
+    RunLimits,
+    RunSpec,
+    TaskSpec,
+    ToolsSpec,
+    WorkspaceSpec,
+)
+from ..runs.task_verdict import decode_product
+from ..workflow.variables import secret_values
+from . import plan_commands
+from .plan_messages import PlanMessages
+from .source import Renewal, RunFacts, Source, Write
+
+TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
+# A run that was cut short goes on with what it left; any other begins with an empty outbox.
+CUT_SHORT = ("resume", "limit", "continuation")
+# What the run of a task met that a further attempt would meet again, whatever its plan says: a person has to look.
+FOR_PEOPLE = ("inputs_changed",)
+
+
+class PlanSource(Source):
+    """One version of a plan. `renew` gives the next one, which goes on from what this one knows."""
+
+    keeps_workspaces = True
+    poll_interval = 30.0
+
+    def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
+        self.plan = plan
+        self.name = str(plan.path)
+        self.workspace_root = str(plan.root)
+        self.policy = policy_of(plan)
+        self.inputs = Inputs(plan)
+        self._environ = environ
+        self.schedule = Schedule()
+        self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
+        self._messages = PlanMessages(plan)
+        self._version = _version_of(plan.path)
+        self._has_looked = False
+        self.again: Mapping[str, str] = {}
+        self._successor: PlanSource | None = None
+
+    @property
+    def latest(self) -> PlanSource:
+        """The version of the plan that is in force."""
+        return self._successor.latest if self._successor else self
+
+    @property
+    def secrets(self) -> Collection[str]:
+        kinds = {task.agent.kind for task in self.plan.tasks}
+        names = [name for kind in kinds for name in load_agent(kind).variables]
+        return secret_values(self._environ, tuple(names))
+
+    @property
+    def watched_files(self) -> Sequence[Path]:
+        return (self.plan.path,)
+
+    # -- what there is to do ----------------------------------------------------------------------------------
+
+    def remember(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        known = {view.id: (view.state, view.memo) for view in schedule.issues.values()}
+        self._go_on_from(known)
+
+    def _go_on_from(self, known: Mapping[str, tuple[str, str]]) -> None:
+        """`again` says what has to be done once more, because the plan or its inputs changed."""
+        self.again = self.progress.take_over(known, order({task.name: task.waits_for for task in self.plan.tasks}))
+
+    async def look(self, schedule: Schedule) -> Look:  # noqa: ARG002 - it is the one that we remember
+        states = self.progress.states
+        first, self._has_looked = not self._has_looked, True
+        return Look(
+            issues={name: self._issue(name) for name, state in states.items() if state == PENDING},
+            states={name: state for name, state in states.items() if state != PENDING},
+            # The engine is told of every change when it happens.
+            changed=None if first else frozenset(),
+        )
+
+    async def fetch(self, issue_id: str) -> Issue:
+        if issue_id not in self.progress.states:
+            raise TrackerError(TrackerError.NOT_FOUND, f"The plan has no task {issue_id}.")
+        return self._issue(issue_id)
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        states = self.progress.states
+        return {name: states[name] for name in issue_ids if name in states}
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        raise TrackerError(TrackerError.API, f"{issue_id} cannot be moved to {state}: its own run decides that.")
+
+    def _issue(self, name: str) -> Issue:
+        task, states = self.plan.by_name[name], self.progress.states
+        return Issue(
+            id=name,
+            identifier=name,
+            title=task.title,
+            state=states[name],
+            # What frees one that waits for a person, when it changes.
+            description=task.definition,
+            priority=task.priority,
+            comments=(),
+            blocked_by=tuple(Blocker(other, other, states[other]) for other in self.progress.blockers(name)),
+            agent=AgentChoice(
+                kind=task.agent.kind,
+                model=task.agent.model,
+                credential=task.agent.credential,
+                max_turns=task.max_turns,
+                limits=task.limits,
+            ),
+            memo=self.progress.memos[name].encode(),
+        )
+
+    def moved(self, issue_id: str, state: str, memo: str) -> Sequence[Issue]:
+        if issue_id not in self.progress.states:
+            return ()  # the plan has it no more
+        return [self._issue(name) for name in self.progress.put(issue_id, state, Memo.decode(memo))]
+
+    # -- how it is run ----------------------------------------------------------------------------------------
+
+    def workspace_key(self, identifier: str) -> str:
+        return identifier
+
+    def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
+        task = self.plan.by_name[issue.id]
+        resumes = run.claim.cause in CUT_SHORT
+        has_conversation = resumes and task.agent.kind != "command"
+        return RunSpec(
+            store_id=run.store_id,
+            run_id=run.claim.run_id,
+            attempt=run.claim.attempt,
+            issue=issue,
+            agent=_agent_spec(task, self.plan),
+            prompt=PromptSpec(text=TASK_PROMPT, later=CONTINUE_PROMPT, is_template=False),
+            workspace=WorkspaceSpec(
+                kind="task folder", root=self.workspace_root, key=task.name, known=run.workspace
+            ),
+            signal="none",  # the word of a task counts only with what it delivered
+            limits=RunLimits(
+                max_turns=task.max_turns, turn_timeout=task.turn_timeout, stall_timeout=task.stall_timeout
+            ),
+            environment=task.agent.env,
+            tools=ToolsSpec(workflow=self.name, database=str(self.plan.store), names=TOOLS, credentials="broker"),
+            task=self._task_spec(task, resumes=resumes),
+            resume=run.resume if has_conversation else Conversation(),
+        )
+
+    def _task_spec(self, task: Task, *, resumes: bool) -> TaskSpec:
+        files = self.inputs.of(task)
+        references = {
+            file.name: f"{file.path}, {file.size:,} bytes, SHA-256 {file.sha256}"
+            for file in files
+            if file.by_reference
+        }
+        received = [
+            Received(
+                task=dependency.task,
+                folder=str(self.plan.root / dependency.task),
+                files=tuple((file.path, file.here, file.size, file.sha256) for file in handed),
+            )
+            for dependency in task.depends_on
+            if (handed := self.progress.handed(dependency))
+        ]
+        return TaskSpec(
+            made_by=self.progress.made_by(task),
+            skill=skill_md(task),
+            instructions=instructions_md(self.plan, task, references),
+            dependencies=dependencies_json(task, self.plan),
+            inputs=tuple(
+                InboxFile(**{name: getattr(file, name) for name in file.__struct_fields__}) for file in files
+            ),
+            received=tuple(received),
+            outputs=tuple(output.path for output in task.outputs),
+            resumes=resumes,
+            skip_unsafe=task.skip_unsafe,
+            outbox_bytes=task.outbox_bytes,
+            outbox_files=task.outbox_files,
+        )
+
+    def needs_login(self, kind: str) -> bool:
+        return load_agent(kind).needs_login
+
+    async def news(self, claim: Claim, turn: int) -> str:
+        goes_on = turn > 1 or claim.cause in CUT_SHORT
+        return await self._messages.news(claim.issue_id, goes_on=goes_on)
+
+    async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
+        return await self._messages.call(issue_id, tool, arguments)
+
+    # -- how its end is judged --------------------------------------------------------------------------------
+
+    def writes_at_end(  # a task is told by its claim
+        self,
+        issue: Issue,  # noqa: ARG002
+        claim: Claim,
+        outcome: Outcome,
+        usage: Usage,
+        seconds: float,
+    ) -> Sequence[Write]:
+        spent = self.schedule.spent_on(claim.issue_id)
+        fate = self._fate(claim.issue_id, outcome, spent)
+        writes = []
+        if outcome.status in ("failed", "timed_out", "stalled") and not _is_anothers_fault(outcome):
+            report = failure_report(outcome, fate)
+            writes.append(Write(name="report", verb="comment", argument=report))
+        if fate.then == "parked":
+            text = escalation(claim, outcome, usage, seconds)
+            writes.append(Write(name="escalation", verb="comment", argument=text))
+        return writes
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        """A report goes to the outbox of the task, everything else to where the maintainer reads."""
+        if body.startswith(REPORT):
+            await put_report(self.plan, issue_id, body)
+        else:
+            await append_escalation(self.plan, body)
+
+    def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:  # noqa: ARG002
+        if not outcome.product:
+            return Next(then="again", why="it was cut short before its task was over", delay=0.0)
+        product, memo = decode_product(outcome.product), self.progress.memos.get(claim.issue_id, Memo())
+        completed = Memo(
+            sessions=memo.sessions,
+            made_by=product.made_by,
+            attempt=product.attempt,
+            files=product.files,
+            findings=product.findings,
+            helped=product.helped,
+            why=outcome.reason,
+        )
+        return Next(then="released", why="it is completed", state=COMPLETED, memo=completed.encode())
+
+    def give_up(self, claim: Claim, outcome: Outcome, spent: Spent) -> Next | None:
+        return None if _is_anothers_fault(outcome) else self._fate(claim.issue_id, outcome, spent)
+
+    def _fate(self, name: str, outcome: Outcome, spent: Spent) -> Next:
+        """What follows a run that did not succeed."""
+        task, memo = self.plan.by_name.get(name), self.progress.memos.get(name, Memo())
+        if outcome.stop == "budget":
+            return Next(then="parked", why=outcome.error)
+        if outcome.status not in ("failed", "timed_out", "stalled") or task is None:
+            return Next(then="released", why=outcome.error)
+        if outcome.retryable and spent.sessions - memo.sessions <= task.retries:
+            return Next(then="again", why=outcome.error, delay=task.retry_delay)
+        if task.when_failed == "escalate" or outcome.error_kind in FOR_PEOPLE:
+            return Next(then="parked", why=outcome.error)
+        failed = Memo(
+            sessions=memo.sessions,
+            made_by=self.progress.made_by(task),
+            kind=outcome.error_kind or outcome.status,
+            why=outcome.error,
+        )
+        return Next(then="released", why=outcome.error, state=FAILED, memo=failed.encode())
+
+    async def obey(self, verb: str, issue_id: str) -> Next:
+        begun = self.schedule.waiting.keys() | self.schedule.parked.keys()
+        sessions = self.schedule.spent_on(issue_id).sessions
+        return await plan_commands.obey(verb, issue_id, self.plan, self.progress, begun, sessions)
+
+    # -- a changed plan ---------------------------------------------------------------------------------------
+
+    def renew(self) -> Renewal | None:
+        version = _version_of(self.plan.path)
+        if version == self._version:
+            return None
+        self._version = version
+        plan, problems = examine(self.plan.path)
+        if plan is None or plan.root != self.plan.root:
+            why = "\n".join(map(str, problems)) or "its workspace is another one: stop, and start again"
+            return Renewal(
+                self, (("warning", "the plan cannot be used as it is now; the last good one stays", why),)
+            )
+        source = PlanSource(plan, self._environ)
+        source.schedule = self.schedule
+        states, memos = self.progress.states, self.progress.memos
+        source._go_on_from({name: (state, memos[name].encode()) for name, state in states.items()})
+        self._successor = source
+        again = ", ".join(source.again) or "nothing that is done"
+        return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
+
+
+def policy_of(plan: Plan) -> Policy:
+    kinds = [task.agent.kind for task in plan.tasks]
+    return Policy(
+        active_states=(PENDING,),
+        terminal_states=(COMPLETED, FAILED, SKIPPED),
+        failed_states=(FAILED, SKIPPED),
+        provider=max(kinds, key=kinds.count) if kinds else "command",
+        max_concurrent=plan.max_parallel,
+        max_turns=max((task.max_turns for task in plan.tasks), default=1),
+        in_all=plan.budget,
+    )
+
+
+def _agent_spec(task: Task, plan: Plan) -> AgentSpec:
+    agent = task.agent
+    return AgentSpec(
+        kind=agent.kind,
+        command=agent.command,
+        options={**agent.options, **({"model": agent.model} if agent.model else {})},
+        base=str(plan.path.parent),
+        read_timeout=agent.read_timeout,
+    )
+
+
+def _is_anothers_fault(outcome: Outcome) -> bool:
+    """Of the agent itself, or of its provider: the task is not judged by it."""
+    return is_agent_fault(outcome) or outcome.error_kind == "rate_limited"
+
+
+def _version_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
