@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from .scene import ask
+from .scene import ask, wait_until
 
 AGENT = """\
 #!/bin/sh
@@ -71,3 +71,34 @@ def test_a_corrected_input_opens_a_failed_task_again(plan):
     assert plan.states() == {"first": "ready", "second": "waiting"}
     assert plan.run().returncode == 0
     assert plan.states() == {"first": "completed", "second": "completed"}
+
+
+def test_a_run_that_leaves_something_says_what_and_how_to_decide(plan):
+    assert plan.ended.returncode == 3
+    left = plan.ended.stdout.splitlines()[-1]
+    assert left.startswith("Left to you: first. `")
+    assert f"sortie plan why first -p {plan.file}` tells what happened" in left
+    said = plan.ask("why", "first").out.splitlines()[0]
+    assert said.startswith("first failed: The agent ended with exit code 1: the data is bad. `")
+
+
+@pytest.mark.parametrize("verb", [("why",), ("retry",), ("skip",), ("fix", "--input", "x"), ("accept",)])
+def test_a_task_that_is_not_there_is_refused_with_the_one_that_is_meant(plan, verb):
+    said = plan.ask(*verb, "frist")
+    assert (said.code, said.err) == (1, 'sortie: The plan has no task frist; did you mean "first"?\n')
+
+
+def test_what_an_orchestrator_left_running_is_named_so_with_what_resumes_it(tmp_path, capsys):
+    """A task that was at work when the orchestrator was killed is stale, until the next run."""
+    plan = FailedPlan(tmp_path, capsys)
+    (tmp_path / "agent.sh").write_text("#!/bin/sh\n: > ../../begun\nexec sleep 60\n")
+    plan.ask("retry", "first")
+    argv = [sys.executable, "-m", "sortie", "plan", "run", str(plan.file)]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as service:
+        wait_until((tmp_path / "begun").exists)
+        service.kill()
+    assert plan.states() == {"first": "stale", "second": "waiting"}
+    assert "when the orchestrator died" in plan.ask("status").out
+    assert "● first   stale" in plan.ask("graph").out
+    (tmp_path / "agent.sh").write_text(AGENT.replace("good", "bad"))
+    assert plan.run().returncode == 0

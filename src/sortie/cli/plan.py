@@ -112,6 +112,17 @@ def load(path: Path) -> Plan:
     return load_plan(path)
 
 
+def require_task(plan: Plan, *tasks: str) -> None:
+    """Raises `SortieError` where the plan has no task of this name."""
+    from ..errors import SortieError
+    from ..workflow.problems import did_you_mean
+
+    for task in tasks:
+        if task not in plan.by_name:
+            close = did_you_mean(task, plan.by_name)
+            raise SortieError(f"The plan has no task {task}{close or '.'}")
+
+
 def store_of(path: Path) -> Path:
     """Where a plan keeps what it remembers, also where the file is broken or gone by now."""
     from ..plans.load import SUFFIX, examine

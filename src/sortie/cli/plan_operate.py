@@ -18,7 +18,7 @@ from ..errors import SortieError, StoreLocked
 from ..plans.plan import FIXES, Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .plan import load, plan_option
+from .plan import load, plan_option, require_task
 
 if TYPE_CHECKING:
     from ..core.operator import Reply
@@ -51,8 +51,7 @@ def retry_command(tasks: tuple[str, ...], plan: Path) -> int:
 def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
     """Correct inputs of a task and try it again: each file takes the place of the input of that name."""
     loaded = load(plan)
-    if task not in loaded.by_name:
-        raise SortieError(f"The plan has no task {task}.")
+    require_task(loaded, task)
     for given in inputs:
         _put_fix(loaded, task, given)
     return _decide("reopen", (task,), loaded)
@@ -103,11 +102,7 @@ def _put_fix(plan: Plan, task: str, given: str) -> None:
 
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
     named = list(dict.fromkeys(tasks))
-    for task in named:
-        if task not in plan.by_name:
-            from ..workflow.problems import did_you_mean
-
-            raise SortieError(f"The plan has no task {task}{did_you_mean(task, plan.by_name)}.")
+    require_task(plan, *named)
     if not plan.store.exists():
         raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
     replies = _carry_out(plan, verb, named)

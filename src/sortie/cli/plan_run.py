@@ -134,7 +134,8 @@ def _show_plan(source: PlanSource, before: Loaded | None) -> int:
 
 def _close(plan: Plan, summary: Summary) -> int:
     """What came of it, and what a person can do about the rest."""
-    from .plan_status import look_at, print_standing
+    from .plan_status import look_at, print_standing, what_is_left
+    from .printing import print_sentence
 
     lines = look_at(plan)
     done = all(line.state == "completed" for line in lines)
@@ -144,4 +145,6 @@ def _close(plan: Plan, summary: Summary) -> int:
         click.echo(runnable("Stopped; the next `sortie plan run` goes on."))
     elif done:
         click.echo(runnable("Every task is completed; `sortie plan collect` brings the results together."))
+    else:
+        print_sentence(what_is_left(lines))
     return code

@@ -13,7 +13,6 @@ import click
 
 from ..core.narrate import narrate
 from ..core.redact import Redactor
-from ..errors import SortieError
 from ..plans.graph import layers
 from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
@@ -25,7 +24,7 @@ from ..store.lock import holder_of
 from ..store.queries import Used, events, used_by_issue
 from .format import amount, clean, duration, runnable, stamp
 from .main import DONE
-from .plan import load, plan_argument, plan_option
+from .plan import load, plan_argument, plan_option, require_task
 from .plan_look import progress_of
 from .printing import Columns, print_json, print_sentence, print_table, styled
 from .store_access import json_option
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ..core.schedule import Schedule
 
 MOST_LISTED = 200
+MOST_NAMED = 5
 
 
 @click.command("status")
@@ -59,10 +59,7 @@ def status_command(plan: Path, as_json: bool) -> int:
 def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     """Explain a task: how it stands, what it waits for, what is odd about it, and all that happened to it."""
     loaded = load(plan)
-    if task not in loaded.by_name:
-        from ..workflow.problems import did_you_mean
-
-        raise SortieError(f"The plan has no task {task}{did_you_mean(task, loaded.by_name)}.")
+    require_task(loaded, task)
     schedule, _, served = _stored(loaded)
     found = standings(loaded, schedule, time.time(), served=served)
     view = schedule.issues.get(task)
@@ -93,10 +90,11 @@ def _sentence(task: str, standing: Standing) -> str:
     note = f": {standing.note}" if standing.note else ""
     help_with = {
         "escalated": f" `sortie plan retry {task}`, `fix`, `skip` or `accept` decides.",
-        "failed": f" `sortie plan retry {task}` tries it again.",
+        "failed": f" `sortie plan retry {task}` tries it again, `fix` with a corrected input, `skip` does without.",
         "incomplete": f" `sortie plan retry {task}` tries it again, `accept` takes what is there.",
     }
-    return f"{task} is {standing.state}{note.rstrip('.')}.{help_with.get(standing.state, '')}"
+    state = "failed" if standing.state == "failed" else f"is {standing.state}"
+    return f"{task} {state}{note.rstrip('.')}.{help_with.get(standing.state, '')}"
 
 
 def _waits(plan: Plan, task: str, found: dict[str, Standing]) -> dict[str, str]:
@@ -134,7 +132,7 @@ def look_at(plan: Plan) -> list[TaskLine]:
             name=name,
             state=standing.state,
             note=standing.note,
-            progress=progress_of(plan, name) if standing.state in ("running", "stale") else "",
+            progress=progress_of(plan, name) if standing.state == "running" else "",
             seconds=taken.seconds,
             tokens=taken.tokens,
             cost_usd=taken.cost_usd,
@@ -170,6 +168,19 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
     print_table(Columns(headers, rows, right=headers[2:5], cut=("because",), spare=("tokens", "cost", "time")))
     if len(lines) > MOST_LISTED:
         click.echo(runnable(f"… and {len(lines) - MOST_LISTED} more: `sortie plan status --json` has all of them."))
+
+
+def what_is_left(lines: Sequence[TaskLine]) -> str:
+    """Which tasks a person has to decide about before their plan can go on, and how."""
+    open_ = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
+    if not open_:
+        return "Not every task is completed: `sortie plan why TASK` says why."
+    named = ", ".join(open_[:MOST_NAMED]) + (f" and {len(open_) - MOST_NAMED} more" if len(open_) > MOST_NAMED else "")
+    one = open_[0]
+    return (
+        f"Left to you: {named}. `sortie plan why {one}` tells what happened; `sortie plan retry {one}`, `fix`, `skip` "
+        "or `accept` decides, and `sortie plan run` goes on."
+    )
 
 
 def _plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
