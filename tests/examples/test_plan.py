@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "plan"
+from .embedded import EMBEDDED, EXAMPLE, contents
+
 TASKS = ["collect", "features", "fixes", "credits", "notes", "review", "announce", "benchmarks", "speed"]
 
 
@@ -18,7 +19,7 @@ class Copy:
     """A copy of the example, and the command run in it."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = shutil.copytree(EXAMPLE, directory)
+        self.directory = shutil.copytree(EXAMPLE, directory, ignore=shutil.ignore_patterns("plan.work"))
 
     def sortie(self, *words: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "sortie", "plan", *words]
@@ -37,6 +38,10 @@ class Copy:
 @pytest.fixture
 def copy(tmp_path):
     return Copy(tmp_path / "plan")
+
+
+def test_the_demo_embeds_it_as_it_is():
+    assert contents(EMBEDDED) == contents(EXAMPLE), "run: python -m tests.examples.embedded"
 
 
 def test_the_plan_has_no_mistake(copy):

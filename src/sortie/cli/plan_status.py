@@ -45,7 +45,7 @@ def status_command(plan: Path, as_json: bool) -> int:
     loaded = load(plan)
     lines = look_at(loaded)
     if as_json:
-        print_json(_plain(loaded, lines))
+        print_json(plain(loaded, lines))
     else:
         print_standing(loaded, lines)
     return DONE
@@ -165,25 +165,31 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
         for line in lines[:MOST_LISTED]
     ]
     headers = ("task", "state", "time", "tokens", "cost", "because")
-    print_table(Columns(headers, rows, right=headers[2:5], cut=("because",), spare=("tokens", "cost", "time")))
+    spare = ("tokens", "cost", "time")
+    # Agents that cost nothing, or tell nothing about it, take no column for it.
+    shown = [at for at, header in enumerate(headers) if header not in spare or any(row[at] for row in rows)]
+    columns = [headers[at] for at in shown]
+    print_table(
+        Columns(columns, [[row[at] for at in shown] for row in rows], right=spare, cut=("because",), spare=spare)
+    )
     if len(lines) > MOST_LISTED:
         click.echo(runnable(f"… and {len(lines) - MOST_LISTED} more: `sortie plan status --json` has all of them."))
 
 
 def what_is_left(lines: Sequence[TaskLine]) -> str:
     """Which tasks a person has to decide about before their plan can go on, and how."""
-    open_ = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
-    if not open_:
+    names = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
+    if not names:
         return "Not every task is completed: `sortie plan why TASK` says why."
-    named = ", ".join(open_[:MOST_NAMED]) + (f" and {len(open_) - MOST_NAMED} more" if len(open_) > MOST_NAMED else "")
-    one = open_[0]
+    one, more = names[0], len(names) - MOST_NAMED
+    named = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return (
-        f"Left to you: {named}. `sortie plan why {one}` tells what happened; `sortie plan retry {one}`, `fix`, `skip` "
-        "or `accept` decides, and `sortie plan run` goes on."
+        f"Left to you: {named}. `sortie plan why {one}` tells what happened; `sortie plan retry {one}`, `fix`, "
+        "`skip` or `accept` decides, and `sortie plan run` goes on."
     )
 
 
-def _plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
+def plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
     return {
         "plan": plan.name,
         "file": str(plan.path),
