@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -107,7 +108,7 @@ def load(path: Path) -> Plan:
     from ..plans.load import load_plan
 
     if not path.exists():
-        fix = "`sortie plan new GOAL.md` writes one; or name another file."
+        fix = f"`sortie plan new GOAL.md -o {shlex.quote(str(path))}` writes one; or name another file."
         raise ConfigurationError(f"There is no {path}.", fix=fix)
     return load_plan(path)
 

@@ -26,7 +26,7 @@ from .format import amount, clean, duration, runnable, stamp
 from .main import DONE
 from .plan import load, plan_argument, plan_option, require_task
 from .plan_look import progress_of
-from .printing import Columns, print_json, print_sentence, print_table, styled
+from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import json_option
 from .why import EVENTS_SHOWN, plain_event
 
@@ -152,7 +152,7 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
     counts = Counter(line.state for line in lines)
     cost, tokens = sum(line.cost_usd for line in lines), sum(line.tokens for line in lines)
     spent = f" ({amount(tokens)} tokens, ${cost:.2f})" if tokens or cost else ""
-    click.echo(styled(clean(f"{plan.name}: {counted(counts)}{spent}"), "bold"))
+    print_sentence(f"{plan.name}: {counted(counts)}{spent}", "bold")
     rows = [
         (
             line.name,
@@ -180,7 +180,8 @@ def what_is_left(lines: Sequence[TaskLine]) -> str:
     """Which tasks a person has to decide about before their plan can go on, and how."""
     names = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
     if not names:
-        return "Not every task is completed: `sortie plan why TASK` says why."
+        held = next((line.name for line in lines if line.state == "ready"), "TASK")
+        return f"Not every task is completed: `sortie plan why {held}` says why."
     one, more = names[0], len(names) - MOST_NAMED
     named = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     return (
