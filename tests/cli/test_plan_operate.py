@@ -102,3 +102,19 @@ def test_what_an_orchestrator_left_running_is_named_so_with_what_resumes_it(tmp_
     assert "● first   stale" in plan.ask("graph").out
     (tmp_path / "agent.sh").write_text(AGENT.replace("good", "bad"))
     assert plan.run().returncode == 0
+
+
+def test_what_a_change_touches_is_said_before_it_is_done(plan):
+    """BOX-12: the changed one, and those that follow if they get something else."""
+    (plan.file.parent / "data.txt").write_text("good\n")
+    assert plan.run().returncode == 0
+    (plan.file.parent / "data.txt").write_text("good, but different\n")
+    assert [line.split(maxsplit=2)[1:] for line in plan.ask("run", "--dry-run").out.splitlines()[1:]] == [
+        ["outdated", "would be done again: what it is asked for, or given, changed"],
+        ["outdated", "would be done again if what it gets changes"],
+    ]
+    assert plan.run().stderr.splitlines()[:2] == [
+        "To be done again: first (what it is asked for, or given, changed).",
+        "After that, if what they get changes: second.",
+    ]
+    assert plan.run().stderr.count("To be done again") == 0
