@@ -18,7 +18,7 @@ VERBS = ("reopen", "skip", "accept")
 
 async def obey(verb: str, name: str, plan: Plan, progress: Progress, begun: Collection[str], sessions: int) -> Next:
     """Where the command leaves the task. `begun` are those that wait for their next attempt or for a person,
-    `sessions` is how many this one has used."""
+    or are done again for a change; `sessions` is how many this one has used."""
     match verb:
         case "reopen":
             return _reopen(name, progress, begun, sessions)

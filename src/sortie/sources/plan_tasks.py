@@ -286,7 +286,7 @@ class PlanSource(Source):
         return Next(then="released", why=outcome.error, state=FAILED, memo=failed.encode())
 
     async def obey(self, verb: str, issue_id: str) -> Next:
-        begun = self.schedule.waiting.keys() | self.schedule.parked.keys()
+        begun = self.schedule.waiting.keys() | self.schedule.parked.keys() | self.again.keys()
         sessions = self.schedule.spent_on(issue_id).sessions
         return await plan_commands.obey(verb, issue_id, self.plan, self.progress, begun, sessions)
 
