@@ -102,6 +102,8 @@ class TaskRun:
         self._attempt, self._sealed = laid_out.attempt, laid_out.given
         if laid_out.goes_on:
             self._began_at = 0.0  # the agent of the run before is the one that goes on
+        else:
+            self._history.take(read_task_status(folder), self._began_at, self._attempt, self._began_at)
         return laid_out.goes_on
 
     async def judge(self, *, is_last: bool) -> Outcome | None:
