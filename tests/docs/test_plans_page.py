@@ -50,7 +50,7 @@ def shell(tmp_path):
     shutil.copytree(EXAMPLE, place, ignore=shutil.ignore_patterns("plan.work"))
     programs.mkdir()
     sortie = programs / "sortie"
-    sortie.write_text(f'#!{sys.executable}\nfrom sortie.cli.main import main\nraise SystemExit(main())\n')
+    sortie.write_text(f"#!{sys.executable}\nfrom sortie.cli.main import main\nraise SystemExit(main())\n")
     sortie.chmod(0o755)
     environ = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin", "COLUMNS": WIDTH}
 
