@@ -152,7 +152,8 @@ class PlanProject:
 
     def note(self, task: str) -> str:
         told = json.loads(self.sortie("status", "--json").stdout)
-        return next(one["note"] for one in told["tasks"] if one["task"] == task)
+        notes: dict[str, str] = {one["task"]: one["note"] for one in told["tasks"]}
+        return notes[task]
 
     def schedule(self) -> Schedule:
         with closing(connect_readonly(self.store)) as db:

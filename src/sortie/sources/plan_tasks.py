@@ -185,6 +185,7 @@ class PlanSource(Source):
             for file in files
             if file.by_reference
         }
+        corrected = {f"inbox/{file.name}" for file in files}  # also what another task handed over
         received = [
             Received(
                 task=dependency.task,
@@ -192,7 +193,7 @@ class PlanSource(Source):
                 files=tuple((file.path, file.here, file.size, file.sha256) for file in handed),
             )
             for dependency in task.depends_on
-            if (handed := self.progress.handed(dependency))
+            if (handed := [file for file in self.progress.handed(dependency) if file.here not in corrected])
         ]
         return TaskSpec(
             made_by=self.progress.made_by(task),
