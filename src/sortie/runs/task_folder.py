@@ -201,7 +201,14 @@ def _give(folder: int, inbox: str, task: TaskSpec, check: Check) -> dict[str, st
 
 def _receipt(received: tuple[Received, ...]) -> list[dict[str, object]]:
     return [
-        {"agent": one.task, "file": path, "copied_to": here, "size": size, "sha256": digest}
+        {
+            "agent": one.task,
+            "attempt": one.attempt or None,
+            "file": path,
+            "copied_to": here,
+            "size": size,
+            "sha256": digest,
+        }
         for one in received
         for path, here, size, digest in one.files
     ]
