@@ -62,7 +62,7 @@ def judge(state: str, lacking: Sequence[str], *, knows_protocol: bool, is_last: 
         return "failed"
     if state == "completed":
         return "incomplete" if lacking else "completed"
-    if not knows_protocol and not lacking:
+    if state == "pending" and not knows_protocol and not lacking:
         return "completed"
     if not is_last:
         return "goes on"
