@@ -205,7 +205,14 @@ def _put_skill(folder: int, skill: bytes, check: Check) -> None:
 
 def _receipt(received: tuple[Received, ...]) -> list[dict[str, object]]:
     return [
-        {"agent": one.task, "file": path, "copied_to": here, "size": size, "sha256": digest}
+        {
+            "agent": one.task,
+            "attempt": one.attempt or None,
+            "file": path,
+            "copied_to": here,
+            "size": size,
+            "sha256": digest,
+        }
         for one in received
         for path, here, size, digest in one.files
     ]

@@ -189,6 +189,7 @@ class PlanSource(Source):
         received = [
             Received(
                 task=dependency.task,
+                attempt=self.progress.memos[dependency.task].attempt,
                 folder=str(self.plan.root / dependency.task),
                 files=tuple((file.path, file.here, file.size, file.sha256) for file in handed),
             )
