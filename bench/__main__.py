@@ -15,6 +15,7 @@ from pathlib import Path
 from .bench import Bench, Others
 from .drains import drain, sizes
 from .latencies import kill, start, turns, written
+from .plans import plans
 from .profiling import profile
 from .project import Service
 from .reading import commands, look, sessions
@@ -36,6 +37,7 @@ ALL: dict[str, Callable[[Bench], list[Row]]] = {
     "tools": tool_server,
     "readers": readers,
     "streaming": streaming,
+    "plans": plans,
 }
 
 

@@ -5,6 +5,7 @@
  * one of the same issue was alive. What it does beside is the last word of the name it was started by:
  *   done  signals that the issue is to be handed over
  *   turn  just ends, so that there is another turn
+ *   task  delivers what a task of a plan owes: a result and a summary
  *   hold  stays alive, holding a lock that only one process of its issue can have
  */
 #include <fcntl.h>
@@ -38,6 +39,13 @@ static void stamp(char what, long long at) {
     close(stamps);
 }
 
+static void put(const char *name, const char *text) {
+    int target = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    size_t length = strlen(text);
+    if (write(target, text, length) != (ssize_t)length) _exit(3);
+    close(target);
+}
+
 static int does(const char *name, const char *word) {
     size_t length = strlen(name), wanted = strlen(word);
     return length >= wanted && strcmp(name + length - wanted, word) == 0;
@@ -60,9 +68,11 @@ int main(int count, char **words) {
     while (read(0, buffer, sizeof buffer) > 0) {}
     if (does(words[0], "done")) {
         mkdir(".sortie", 0700);
-        int status = open(".sortie/status", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        if (write(status, "needs-human-review\n", 19) != 19) return 3;
-        close(status);
+        put(".sortie/status", "needs-human-review\n");
+    }
+    if (does(words[0], "task")) {
+        put("outbox/result.md", issue);
+        put("outbox/summary.md", "Done.\n");
     }
     stamp('E', now());
     return 0;

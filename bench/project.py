@@ -48,32 +48,34 @@ class Project:
         return [issue["state"] for issue in json.loads((self.directory / "issues.json").read_text())]
 
     def start(self, *flags: str, python: tuple[str, ...] = ()) -> Service:
-        return Service(self, flags, python)
+        return Service(self.directory, self.stamps, ("run", "WORKFLOW.md", *flags), python)
 
     def run_until_idle(self) -> None:
         self.start("--until-idle").wait()
 
 
 class Service:
-    """`sortie run` in a project, from its start to its end."""
+    """A `sortie` that runs for a while, such as `sortie run` in a project, from its start to its end."""
 
     started_here: ClassVar[list[Service]] = []
 
-    def __init__(self, project: Project, flags: tuple[str, ...], python: tuple[str, ...]) -> None:
-        argv = [sys.executable, *python, "-m", "sortie", "run", "WORKFLOW.md", "--log-level", "error", *flags]
-        self._project = project
-        self._complaints = project.directory / "stderr"
+    def __init__(
+        self, directory: Path, stamps: Stamps, words: tuple[str, ...], python: tuple[str, ...] = ()
+    ) -> None:
+        argv = [sys.executable, *python, "-m", "sortie", *words, "--log-level", "error"]
+        self._stamps = stamps
+        self._complaints = directory / "stderr"
         with self._complaints.open("wb") as complaints:
             self.started = time.monotonic()
             self.process = subprocess.Popen(
-                argv, cwd=project.directory, stdout=subprocess.DEVNULL, stderr=complaints, start_new_session=True
+                argv, cwd=directory, stdout=subprocess.DEVNULL, stderr=complaints, start_new_session=True
             )
         self.pid = self.process.pid
         self.started_here.append(self)
 
     def until_stamped(self, count: int, limit: float = DEADLINE) -> bool:
         """Wait until the agents have made so many stamps; whether they did within the limit."""
-        return self.until(lambda: self._project.stamps.count() >= count, limit)
+        return self.until(lambda: self._stamps.count() >= count, limit)
 
     def until(self, holds: Callable[[], object], limit: float = DEADLINE) -> bool:
         give_up = time.monotonic() + limit

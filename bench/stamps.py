@@ -28,7 +28,10 @@ case $0 in *hold)
 esac
 stamp S
 while read -r _; do :; done
-case $0 in *done) mkdir -p .sortie; echo needs-human-review >.sortie/status;; esac
+case $0 in
+  *done) mkdir -p .sortie; echo needs-human-review >.sortie/status;;
+  *task) echo "$issue" >outbox/result.md; echo Done. >outbox/summary.md;;
+esac
 read -r up _ </proc/uptime
 stamp E
 """
@@ -41,13 +44,15 @@ class Stamp(NamedTuple):
 
 
 class Program:
-    """The agent under the three names by which it is told what to do; see `agent.c`."""
+    """The agent under the names by which it is told what to do; see `agent.c`."""
 
     def __init__(self, folder: Path, compilers: tuple[str, ...] = COMPILERS) -> None:
         path = folder / "agent"
         self.described = _build(path, compilers)
-        self.done, self.turn, self.hold = (path.with_name(f"agent-{word}") for word in ("done", "turn", "hold"))
-        for name in (self.done, self.turn, self.hold):
+        names = self.done, self.turn, self.hold, self.task = tuple(
+            path.with_name(f"agent-{word}") for word in ("done", "turn", "hold", "task")
+        )
+        for name in names:
             os.link(path, name)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.plans.check import LONGEST_CYCLE, MOST_CYCLES, _cycles
+from sortie.plans.check import LONGEST_CYCLE, MOST_CYCLES, MOST_SUGGESTIONS, _cycles
 from sortie.plans.load import examine
 
 from .sample import load_tasks, problems_of_tasks, write_tasks
@@ -33,6 +33,14 @@ def test_unknown_names_are_refused_with_a_suggestion(tmp_path):
         'tasks.two.wait_for.0: there is no task "nobody"',
         f'tasks.two.wait_for.1: there is no task "{"x" * 64}"',
     ]
+
+
+def test_suggestions_are_given_for_the_first_mistakes_alone(tmp_path):
+    """To look for one takes a comparison with every name there is."""
+    tasks = [{"name": f"task-{number}", "wait_for": [f"tusk-{number}"]} for number in range(300)]
+    found = problems_of_tasks(tmp_path, *tasks)
+    assert len(found) == 300
+    assert sum("did you mean" in text for text in found) == MOST_SUGGESTIONS
 
 
 def test_a_task_that_waits_for_itself_is_refused(tmp_path):

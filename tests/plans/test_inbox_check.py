@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from sortie.plans.inbox_check import MOST_ENTRIES
+
 from .sample import load_tasks, problems_of_tasks
 
 
@@ -77,10 +79,14 @@ def test_an_input_that_cannot_be_read_is_refused(folder):
     assert problems_of_inputs(folder, "a.csv") == ["inputs.0: a.csv cannot be read; change its mode or its owner"]
 
 
-def test_a_huge_directory_is_looked_at_within_bounds(folder):
-    for number in range(10_050):
-        (folder / "data" / str(number)).touch()
-    assert problems_of_inputs(folder, "data") == []
+def test_huge_directories_are_looked_at_within_bounds(folder):
+    """What lies beyond is looked at when it is copied."""
+    (folder / "later").mkdir()
+    (folder / "later/link").symlink_to("/etc/passwd")
+    assert len(problems_of_inputs(folder, "data", "later")) == 1
+    for number in range(MOST_ENTRIES):
+        (folder / f"data/{number}").touch()
+    assert problems_of_inputs(folder, "data", "later") == []
 
 
 def test_an_input_needs_a_name(folder):

@@ -294,6 +294,7 @@ def test_sections_that_need_no_key_may_be_empty(folder):
         (b"name: a\nx: \xff\n", "2: this is not UTF-8 text"),
         (b"name: a\ntasks: []\n", "2: tasks: must have at least one entry"),
         (b"name: a\ntasks: {}\n", "2: tasks: must be a list, not a map"),
+        (b"name: a\ntasks: [null]\n", "2: tasks.0: must be a map, not nothing"),
         (b"name: a\ntasks: &a [*a]\n", "1: too many values are in the plan, or one that refers to itself"),
         (b"name: a\nx: " + b"[" * 60 + b"]" * 60, "1: values in the plan are nested too deeply"),
         (b'name: "a\\0"\ntasks: []\n', "1: name: contains a NUL character"),

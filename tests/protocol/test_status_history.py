@@ -136,6 +136,7 @@ def test_what_an_agent_leaves_out_later_stays_known():
     """Rule 1: never drop `started`."""
     first = status("running", started=BEGAN + 1, progress=Progress("one", 1, 2), metrics={"rows": 3}, seq=2)
     believed, _ = after(first, status("completed"))
+    assert first.status is not None
     assert believed == replace(first.status, state="completed", attempt=2)
 
 

@@ -12,6 +12,7 @@ from ..errors import SortieError
 from ..workflow.problems import Problem, Severity
 from .format import clean
 from .main import DONE, USAGE
+from .plan import plan_argument
 from .printing import print_json
 from .store_access import json_option
 
@@ -21,7 +22,7 @@ _LARGEST_SCHEMA = 1024 * 1024
 
 
 @click.command("check")
-@click.argument("plan", type=click.Path(path_type=Path), metavar="PLAN")
+@plan_argument
 @json_option
 def check_command(plan: Path, as_json: bool) -> int:
     """Show every problem of a plan file, with file and line.

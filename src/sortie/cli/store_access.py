@@ -32,6 +32,9 @@ PLACE = click.Path(path_type=Path)
 DEFAULT = "WORKFLOW.md"
 TRACKER_DEADLINE = 30.0
 BY_POSITION = "sortie.workflow"
+# Commands that know nothing but a store work for plans too; for the others there is `sortie plan`.
+PLANS = (".yaml", ".yml")
+OF_PLANS_TOO = ("logs", "history")
 STORE_MAGIC = b"SQLite format 3\0"
 
 
@@ -42,7 +45,7 @@ def workflow_option(command: Command) -> Command:
         "--workflow",
         type=PLACE,
         callback=_choose,
-        help="The workflow or its directory, a plan, or the store of another source; ./WORKFLOW.md if left out.",
+        help="The workflow, or its directory, or the store of another source; ./WORKFLOW.md if left out.",
     )(command)
 
 
@@ -82,6 +85,8 @@ def _choose(ctx: click.Context, _parameter: click.Parameter, value: Path | None)
         raise click.UsageError(f"{by_position} and -w {value} both name the workflow; one of them is enough.")
     named = value or by_position
     named_workflow.set(str(named or ""))
+    if named is not None and named.suffix in PLANS and ctx.info_name not in OF_PLANS_TOO:
+        raise click.UsageError(f"{named} is a plan; see `sortie plan --help` for its commands.")
     chosen = workflow_at(named or Path(DEFAULT))
     if value is None:
         _object_to_paths(ctx.params.values(), at_home=chosen.exists())
@@ -142,7 +147,7 @@ def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke, or went, after the service started must not stop
     them, and a source of one's own has none: then the store itself is named."""
     found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False)
-    if workflow.suffix in (".yaml", ".yml"):
+    if workflow.suffix in PLANS:
         from .plan import store_of
 
         return replace(found, config=replace(found.config, db_path=store_of(workflow)))

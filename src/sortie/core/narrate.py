@@ -36,6 +36,9 @@ CAUSES = {
 }
 
 
+# Writes of sources without a tracker, by the names that these give them.
+WRITES = {"report": "report of the failure", "escalation": "escalation to a person"}
+
 # Events that are told in the same words each time: how loud, the words, and the field that adds to them, if any.
 _PLAIN: dict[type[ev.AnyEvent], tuple[ev.Level, str, str]] = {
     ev.Parked: ("warning", "parked ({event.park.kind}): {event.park.reason}", ""),
@@ -85,7 +88,8 @@ def narrate(event: ev.AnyEvent) -> Sentence:
             return _settled(event)
         case ev.EffectDone():
             level, done = ("info", "done") if event.ok else ("warning", "failed")
-            return Sentence(level, _with(f"{event.verb} in the tracker {done}", event.detail))
+            what = WRITES.get(event.effect_id.rpartition(".")[2], f"{event.verb} in the tracker")
+            return Sentence(level, _with(f"{what} {done}", event.detail))
         case ev.ProviderPaused():
             return _paused(event)
         case ev.Unparked():

@@ -6,12 +6,11 @@ All are found at once, each where it was written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
-from pathlib import PurePosixPath
 
 from ..workflow.problems import did_you_mean
-from .handover import ALWAYS, is_declared
+from .handover import ALWAYS, is_declared, parents
 from .inbox_check import check_inboxes
 from .markdown import placeholders
 from .plan import SUMMARY, Plan
@@ -21,6 +20,8 @@ from .reading import Draft, Reading
 MOST_CYCLES = 20
 # Of the tasks of a cycle: more than these are counted instead of named.
 LONGEST_CYCLE = 40
+
+MOST_SUGGESTIONS = 20
 
 # Written by a task that failed: neither is ever a deliverable.
 _OF_FAILURE = ("outbox/error_report.md", "outbox/partial")
@@ -48,6 +49,7 @@ def _check_names(drafts: list[Draft], reading: Reading) -> None:
 
 def _check_edges(drafts: list[Draft], reading: Reading) -> None:
     by_name = {draft.task.name: draft for draft in reversed(drafts)}
+    suggest = Suggestions()
     for draft in drafts:
         for field in ("depends_on", "wait_for"):
             edges = getattr(draft.task, field)
@@ -56,7 +58,7 @@ def _check_edges(drafts: list[Draft], reading: Reading) -> None:
                 if edge.task == draft.task.name:
                     reading.refuse(place, "is the task itself; a task cannot wait for itself")
                 elif edge.task not in by_name:
-                    reading.refuse(place, f'there is no task "{edge.task[:64]}"{did_you_mean(edge.task, by_name)}')
+                    reading.refuse(place, f'there is no task "{edge.task[:64]}"{suggest(edge.task, by_name)}')
                 elif edge.task in seen:
                     reading.refuse(place, f"{edge.task} is given twice in {field}; keep one")
                 seen.add(edge.task)
@@ -65,11 +67,22 @@ def _check_edges(drafts: list[Draft], reading: Reading) -> None:
             # With one output refused, nobody knows what the others were to be.
             if giver is None or giver is draft or "outputs" in giver.refused:
                 continue
-            declared = [output.path for output in giver.task.outputs]
+            declared = {output.path: None for output in giver.task.outputs}
             for output in edge.outputs:
                 if not is_declared(output, declared):
-                    hint = did_you_mean(output, (*declared, *ALWAYS))
+                    hint = suggest(output, (*declared, *ALWAYS))
                     reading.refuse(place, f"{edge.task} does not declare the output {output}{hint}")
+
+
+class Suggestions:
+    """What was meant by a word that there is not. All names are compared with it, so it is not asked for each."""
+
+    def __init__(self) -> None:
+        self._left = MOST_SUGGESTIONS
+
+    def __call__(self, word: str, options: Iterable[str]) -> str:
+        self._left -= 1
+        return did_you_mean(word, options) if self._left >= 0 else ""
 
 
 def _check_cycles(drafts: list[Draft], reading: Reading) -> None:
@@ -123,15 +136,16 @@ def _place(draft: Draft, waited_for: str) -> str:
 def _check_outputs(draft: Draft, reading: Reading) -> None:
     outputs = [output.path for output in draft.task.outputs]
     given = Counter(path.rstrip("/") for path in outputs)
+    files = set(outputs)
     for path, place in zip(outputs, draft.places["outputs"], strict=True):
         plain = path.rstrip("/")
         if plain.startswith(_OF_FAILURE) and (plain in _OF_FAILURE or plain.startswith("outbox/partial/")):
             reading.refuse(place, f"{path} is where a task that failed leaves its work; choose another name")
         elif given[plain] > 1:
             reading.refuse(place, f"{path} is given twice; keep one")
-        elif inside := [str(above) for above in PurePosixPath(plain).parents if f"{above}" in set(outputs)]:
+        elif inside := [above for above in parents(path) if above in files]:
             reading.refuse(place, f"{path} cannot be made below {inside[0]}, which is to be a file")
-    if outputs and set(outputs) == {SUMMARY}:
+    if files == {SUMMARY}:
         reading.refuse(f"{draft.path}.outputs", "must name a deliverable besides summary.md")
 
 

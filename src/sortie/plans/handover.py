@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterator
 
 from msgspec.structs import replace
 
@@ -27,8 +27,14 @@ def landing(dependency: Dependency, output: str) -> str:
     return dependency.copy_to + output.removeprefix("outbox/")
 
 
-def is_declared(output: str, declared: Iterable[str]) -> bool:
-    """Whether a task that declares these owes the output, or all that is in it."""
-    return output in ALWAYS or any(
-        output == path or (path.endswith("/") and output.startswith(path)) for path in declared
-    )
+def is_declared(output: str, declared: Container[str]) -> bool:
+    """Whether a task that declares these owes the output, or a directory that it lies in."""
+    return output in declared or output in ALWAYS or any(f"{above}/" in declared for above in parents(output))
+
+
+def parents(path: str) -> Iterator[str]:
+    """The directories that a path leads through, the innermost first."""
+    above = path.rstrip("/").rpartition("/")[0]
+    while above:
+        yield above
+        above = above.rpartition("/")[0]

@@ -15,7 +15,7 @@ from .reading import Draft, Reading
 RESERVED = ("instructions.md", "dependencies.json", ".received.json")
 REFERENCE = ".ref.json"
 
-# Of one directory: what lies beyond is looked at when it is copied.
+# Of all directories together: what lies beyond is looked at when it is copied.
 MOST_ENTRIES = 10_000
 
 
@@ -23,13 +23,11 @@ def check_inboxes(plan: Plan, drafts: list[Draft], reading: Reading) -> None:
     root = os.path.realpath(plan.root)
     if complaint := _of_root(plan, root):
         reading.refuse("workspace", complaint)
-    known: dict[str, str] = {}
+    look = Look(plan.path.parent, root)
     for draft in drafts:
         for each, place in zip(draft.task.inputs, draft.places["inputs"], strict=True):
-            if each.path not in known:
-                known[each.path] = _of_input(each.path, plan.path.parent, root)
-            if known[each.path]:
-                reading.refuse(place, f"{_short(each.path, plan.path.parent)} {known[each.path]}")
+            if complaint := look.at(each.path):
+                reading.refuse(place, f"{each.path.removeprefix(f'{plan.path.parent}/')} {complaint}")
         _check_landings(draft, reading)
 
 
@@ -46,50 +44,63 @@ def _of_root(plan: Plan, root: str) -> str:
     return "" if stat.S_ISDIR(found) else "must be a directory, and no link; something else has that name"
 
 
-def _of_input(path: str, home: Path, root: str) -> str:
-    try:
-        if link := _link_on_the_way(Path(path), home):
-            return f"cannot be copied: {link} is a link, and links are not followed; name what it leads to"
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return "does not exist; correct the path, which is relative to the plan file"
-    except (OSError, ValueError) as error:
-        return f"cannot be looked at: {(getattr(error, 'strerror', '') or 'not a possible path').lower()}"
-    real = os.path.realpath(path)
-    if real == root or real.startswith(f"{root}/") or root.startswith(real.rstrip("/") + "/"):
-        return "and the workspace of the plan must not contain each other; move one of them"
-    if stat.S_ISDIR(found.st_mode):
-        return _of_directory(path)
-    if not stat.S_ISREG(found.st_mode):
-        return "is neither a file nor a directory; only these can be copied"
-    return "" if os.access(path, os.R_OK) else "cannot be read; change its mode or its owner"
+class Look:
+    """What is wrong with inputs, each looked at once; `home` is the plan's directory, `root` its workspace."""
 
+    def __init__(self, home: Path, root: str) -> None:
+        self._home = home
+        self._root = root
+        self._known: dict[str, str] = {}
+        self._entries = MOST_ENTRIES
 
-def _link_on_the_way(path: Path, home: Path) -> str:
-    """The first link among the path and what it leads through, as far as that is below the plan's directory."""
-    for step in (*reversed([above for above in path.parents if home in above.parents]), path):
-        if stat.S_ISLNK(step.lstat().st_mode):
-            return str(step)
-    return ""
+    def at(self, path: str) -> str:
+        """The end of a sentence that begins with the path; empty where nothing is wrong."""
+        if path not in self._known:
+            self._known[path] = self._complaint(path)
+        return self._known[path]
 
-
-def _of_directory(path: str) -> str:
-    pending, seen = [path], 0
-    while pending:
-        directory = pending.pop()
+    def _complaint(self, path: str) -> str:
         try:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    seen += 1
-                    if seen > MOST_ENTRIES:
-                        return ""
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-                    elif not entry.is_file(follow_symlinks=False):
-                        return f"cannot be copied: {entry.path} is neither a file nor a directory; remove it"
-        except OSError as error:
-            return f"cannot be copied: {directory}: {(error.strerror or 'unknown error').lower()}"
-    return ""
+            if link := self._link_on_the_way(Path(path)):
+                return f"cannot be copied: {link} is a link, and links are not followed; name what it leads to"
+            found = os.lstat(path)
+        except FileNotFoundError:
+            return "does not exist; correct the path, which is relative to the plan file"
+        except (OSError, ValueError) as error:
+            return f"cannot be looked at: {(getattr(error, 'strerror', '') or 'not a possible path').lower()}"
+        real, root = os.path.realpath(path), self._root
+        if real == root or real.startswith(f"{root}/") or root.startswith(real.rstrip("/") + "/"):
+            return "and the workspace of the plan must not contain each other; move one of them"
+        if stat.S_ISDIR(found.st_mode):
+            return self._inside(path)
+        if not stat.S_ISREG(found.st_mode):
+            return "is neither a file nor a directory; only these can be copied"
+        return "" if os.access(path, os.R_OK) else "cannot be read; change its mode or its owner"
+
+    def _link_on_the_way(self, path: Path) -> str:
+        """The first link among the path and what it leads through, as far as that is below the plan's directory."""
+        for step in (*reversed([above for above in path.parents if self._home in above.parents]), path):
+            if stat.S_ISLNK(step.lstat().st_mode):
+                return str(step)
+        return ""
+
+    def _inside(self, path: str) -> str:
+        pending = [path]
+        while pending:
+            directory = pending.pop()
+            try:
+                with os.scandir(directory) as entries:
+                    for entry in entries:
+                        self._entries -= 1
+                        if self._entries < 0:
+                            return ""
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(entry.path)
+                        elif not entry.is_file(follow_symlinks=False):
+                            return f"cannot be copied: {entry.path} is neither a file nor a directory; remove it"
+            except OSError as error:
+                return f"cannot be copied: {directory}: {(error.strerror or 'unknown error').lower()}"
+        return ""
 
 
 def _check_landings(draft: Draft, reading: Reading) -> None:
@@ -122,7 +133,3 @@ def _check_landings(draft: Draft, reading: Reading) -> None:
     for edge, place in zip(draft.task.depends_on, draft.places["depends_on"], strict=True):
         for output in edge.outputs:
             claim(landing(edge, output).removeprefix("inbox/"), place, (f"an output of {edge.task}", ""))
-
-
-def _short(path: str, home: Path) -> str:
-    return path.removeprefix(f"{home}/")

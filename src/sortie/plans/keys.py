@@ -26,7 +26,7 @@ def _limits(name: str, of: str, usual: Limits) -> Section:
     bounds = {
         "sessions": ("sessions", Limit(of=Whole(least=1))),
         "turns": ("turns", Limit(of=Whole(least=1))),
-        "tokens": ("tokens, those read from a cache included", Limit(of=Whole(least=1))),
+        "tokens": ("tokens", Limit(of=Whole(least=1))),
         "usd": ("US dollars", Limit(of=Number())),
     }
     return Section(

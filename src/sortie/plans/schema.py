@@ -124,5 +124,5 @@ def _value(kind: Kind) -> dict[str, Any]:
         case Whole():
             return {"type": "integer", "minimum": kind.least, "maximum": LARGEST_NUMBER}
         case Number():
-            return {"type": "number", "minimum": 0}
+            return {"type": "number", "minimum": 0, "maximum": LARGEST_NUMBER}
     raise AssertionError(f"no schema for {kind}")

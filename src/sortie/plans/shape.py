@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..workflow.fields import Kind, Milliseconds, PlainText, Texts, Unfit
 
 # A path inside a task folder. Every rule that a pattern can tell is in it, for the schema too.
-RELATIVE_PATH = r"^(?![A-Za-z]:)(?!/)(?!(.*/)?\.\.(/|$))(?=.*[^/.])[^\\\u0000-\u001f\u007f]+$"
+RELATIVE_PATH = r"^(?![A-Za-z]:)(?!/)(?!(.*/)?\.\.(/|$))(?=.*[^/.\s])[^\\\u0000-\u001f\u007f]+$"
 NAME = r"^[a-z0-9][a-z0-9-]{0,63}$"
 
 _RELATIVE_PATH = re.compile(RELATIVE_PATH[:-1] + r"\Z")

@@ -96,15 +96,26 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
     descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
     try:
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+            _write(descriptor, data)
         finally:
             os.close(descriptor)
         _put_in_place(directory, temporary, name)
     except BaseException:
         os.unlink(temporary, dir_fd=directory)
         raise
+
+
+def write_new(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:
+    """A file where there is none: FileExistsError for whatever stands at `name`. Of one that could not be written to its
+    end, nothing stays."""
+    descriptor = os.open(component(name), _CREATE, mode, dir_fd=directory)
+    try:
+        _write(descriptor, data)
+    except BaseException:
+        os.unlink(name, dir_fd=directory)
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def write_if_changed(directory: int, name: str, data: bytes) -> None:
@@ -147,6 +158,12 @@ def _renameat2() -> Any:
     import ctypes  # those who only read do without
 
     return getattr(ctypes.CDLL(None), "renameat2", None)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def _read(descriptor: int, count: int) -> bytes:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from .foreign_text import Keys, Malformed, json_bytes, parse_object, time_text
-from .safefiles import explain, read_bounded, write_atomic
+from .safefiles import explain, read_bounded, write_atomic, write_new
 
 State = Literal["pending", "running", "completed", "failed"]
 
@@ -114,7 +114,11 @@ def write_pending(directory: int, attempt: int) -> TaskStatus:
         seq=1,
         written_by=WRITER,
     )
-    return _write(directory, nothing_yet)
+    try:
+        write_new(directory, FILE, json_bytes(document_of(nothing_yet)), 0o644)
+    except FileExistsError:
+        return _write(directory, nothing_yet)
+    return nothing_yet
 
 
 def write_on_behalf(

@@ -17,6 +17,8 @@ from .safefiles import UnsafeFile, component, open_directory
 _HANDLE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UP = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 
+_ABOUT = 4096  # more than enough for the lines up to the number of the mount
+
 Check = Callable[[], None]
 
 
@@ -173,7 +175,11 @@ def refuse_changes(parent: int, name: str, since_ns: int, check: Check) -> None:
 
 def _mount_of(descriptor: int) -> bytes:
     """The number of the mount through which something was opened."""
-    known = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes()
+    about = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        known = os.read(about, _ABOUT)
+    finally:
+        os.close(about)
     return known.partition(b"mnt_id:")[2].split(b"\n")[0].strip()
 
 

@@ -16,14 +16,15 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import SortieError, WorkspaceError
 from ..protocol.delivered_copy import ChangedSince, copy_out
 from ..protocol.outbox import Delivered
-from ..protocol.safefiles import open_directory, write_atomic
+from ..protocol.safefiles import open_directory, write_atomic, write_new
 from ..protocol.seals import seal
 from ..protocol.session_files import DIRECTORY as SESSION
-from ..protocol.task_status import write_pending
+from ..protocol.task_status import read_task_status, write_pending
 from ..protocol.tree_walk import Check, remove_entry
 from ..workspace.directory import INBOX, OUTBOX, workspace_error
 from .spec import InboxFile, Received, TaskSpec
@@ -47,31 +48,45 @@ class InputsChanged(SortieError):
     """What a task is to be given is not what was recorded of it; to try again would end the same way."""
 
 
-def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> tuple[int, bool]:
-    """Prepare the folder for the next turn; the answer is the number of the attempt, and whether it goes on with
-    what is there: only if that is allowed and all that the agent was given is still the same."""
-    _fill_inbox(folder, task, check)
-    attempt = _last_attempt(folder) + 1
-    goes_on = task.resumes and may_go_on and _is_as_given(folder, task, check)
-    if not goes_on and _has_leftovers(folder):
-        _put_away(folder, attempt, check)
-        attempt += 1
-    _take_new_inbox(folder, check)
-    _write_read_only(folder, SKILL, task.skill.encode())
-    for name in (OUTBOX, WORKSPACE):
-        _make_directory(folder, name, check)
+class LaidOut(NamedTuple):
+    """The number of the attempt, whether it goes on with what is there, and the hash of each file that is given."""
+
+    attempt: int
+    goes_on: bool
+    given: dict[str, str]
+
+
+def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> LaidOut:
+    """Prepare the folder for the next turn. It goes on with what is there only if that is allowed and all that the
+    agent was given is still the same."""
+    there = set(os.listdir(folder))
+    attempt = _last_attempt(folder) + 1 if ATTEMPTS in there else 1
+    if not there - {SESSION}:
+        given = _give(folder, INBOX, task, check)
+        goes_on = False
+    else:
+        with suppress(FileNotFoundError):
+            remove_entry(folder, _NEW_INBOX, check)
+        given = _give(folder, _NEW_INBOX, task, check)
+        goes_on = task.resumes and may_go_on and seal_of(folder, task, check) == given
+        if not goes_on and _has_leftovers(folder, there):
+            _put_away(folder, attempt, check)
+            attempt += 1
+        _take_new_inbox(folder, check)
     if not goes_on:
         write_pending(folder, attempt)
-    return attempt, goes_on
+    for name in (OUTBOX, WORKSPACE):
+        _make_directory(folder, name)
+    return LaidOut(attempt, goes_on, given)
 
 
-def seal_of(folder: int, task: TaskSpec, check: Check, inbox: str = INBOX) -> dict[str, str]:
-    """What the agent was given, or is about to be; bounded, because an agent may put more into its inbox."""
+def seal_of(folder: int, task: TaskSpec, check: Check) -> dict[str, str]:
+    """What is in the place of what the agent was given; bounded, because an agent may put more into its inbox."""
     given = [file.size for file in task.inputs]
     given += [size for received in task.received for _, _, size, _ in received.files]
     return seal(
         folder,
-        (SKILL, inbox),
+        (SKILL, INBOX),
         most_files=2 * len(given) + _MORE_FILES,
         most_bytes=2 * sum(given) + _MORE_BYTES,
         check=check,
@@ -90,10 +105,9 @@ def _last_attempt(folder: int) -> int:
         return 0
 
 
-def _has_leftovers(folder: int) -> bool:
+def _has_leftovers(folder: int, there: set[str]) -> bool:
     """Whether anything but what we made is there: an agent had the folder, or a part of it is moved already."""
-    names = set(os.listdir(folder)) - _KEPT - {_NEW_INBOX}
-    if names - {OUTBOX, WORKSPACE, STATUS} or _is_moving(folder):
+    if there - _KEPT - {_NEW_INBOX, OUTBOX, WORKSPACE, STATUS} or (ATTEMPTS in there and _is_moving(folder)):
         return True
     return any(_holds_something(folder, name) for name in (OUTBOX, WORKSPACE)) or _was_written(folder)
 
@@ -112,8 +126,6 @@ def _holds_something(folder: int, name: str) -> bool:
 
 def _was_written(folder: int) -> bool:
     """Whether the status is another than the one that we begin with."""
-    from ..protocol.task_status import read_task_status
-
     reading = read_task_status(folder)
     return not reading.absent and (reading.status is None or reading.status.state != "pending")
 
@@ -126,7 +138,7 @@ def _is_moving(folder: int) -> bool:
 
 def _put_away(folder: int, number: int, check: Check) -> None:
     """All that the attempt left, to `attempts/NNN`. A death in between leaves `.next`, which is gone on with."""
-    _make_directory(folder, ATTEMPTS, check)
+    _make_directory(folder, ATTEMPTS)
     with open_directory(folder, ATTEMPTS) as attempts:
         with suppress(FileExistsError):
             os.mkdir(_UNDER_WAY, 0o750, dir_fd=attempts)
@@ -146,39 +158,45 @@ def _unused(name: str, taken: set[str]) -> str:
     return name
 
 
-def _make_directory(folder: int, name: str, check: Check) -> None:
+def _make_directory(folder: int, name: str) -> None:
     """A directory of ours at this name; what else an agent put there is moved out of the way."""
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o750, dir_fd=folder)
+        return
     try:
         with open_directory(folder, name):
             return
-    except FileNotFoundError:
-        pass
     except OSError:
         os.rename(name, f".{name}.{os.urandom(6).hex()}.not-ours", src_dir_fd=folder, dst_dir_fd=folder)
-    check()
-    os.mkdir(name, 0o750, dir_fd=folder)
+        os.mkdir(name, 0o750, dir_fd=folder)
 
 
-# -- the inbox --------------------------------------------------------------------------------------------------
+# -- what the agent is given ------------------------------------------------------------------------------------
 
 
-def _fill_inbox(folder: int, task: TaskSpec, check: Check) -> None:
-    with suppress(FileNotFoundError):
-        remove_entry(folder, _NEW_INBOX, check)
-    os.mkdir(_NEW_INBOX, 0o750, dir_fd=folder)
-    with open_directory(folder, _NEW_INBOX) as inbox:
-        _write_read_only(inbox, "instructions.md", task.instructions.encode())
-        _write_read_only(inbox, "dependencies.json", _json(task.dependencies))
+def _give(folder: int, inbox: str, task: TaskSpec, check: Check) -> dict[str, str]:
+    """Write skill and inbox, the latter under this name; the hash of each file by the path that it will have.
+
+    Modes that forbid changes are a help against mistakes, not a lock: the hashes tell.
+    """
+    os.mkdir(inbox, 0o750, dir_fd=folder)
+    with open_directory(folder, inbox) as directory:
+        giving = _Giving(directory, check)
+        giving.text("instructions.md", task.instructions.encode())
+        giving.text("dependencies.json", _json(task.dependencies))
         for file in task.inputs:
-            check()
-            if file.by_reference:
-                _write_reference(inbox, file)
-            else:
-                _copy_input(inbox, file, check)
+            giving.input(file)
         for received in task.received:
-            _receive(inbox, received, check)
+            giving.received(received)
         if task.received:
-            _write_read_only(inbox, RECEIVED, _json(_receipt(task.received)))
+            giving.text(RECEIVED, _json(_receipt(task.received)))
+        giving.close()
+    skill = task.skill.encode()
+    try:
+        write_new(folder, SKILL, skill, 0o444)
+    except FileExistsError:
+        write_atomic(folder, SKILL, skill, 0o444)
+    return giving.given | {SKILL: hashlib.sha256(skill).hexdigest()}
 
 
 def _receipt(received: tuple[Received, ...]) -> list[dict[str, object]]:
@@ -189,47 +207,87 @@ def _receipt(received: tuple[Received, ...]) -> list[dict[str, object]]:
     ]
 
 
-def _receive(inbox: int, received: Received, check: Check) -> None:
-    folder = Path(received.folder)
-    try:
-        with open_directory(folder) as other:
-            for path, here, size, digest in received.files:
-                check()
-                copy_out(other, Delivered(path, size, digest), inbox, here.removeprefix(f"{INBOX}/"))
-    except ChangedSince as changed:
+class _Giving:
+    """Fills one inbox that is new and ours alone."""
+
+    def __init__(self, inbox: int, check: Check) -> None:
+        self._inbox = inbox
+        self._check = check
+        self._directories: list[str] = []
+        self.given: dict[str, str] = {}
+
+    def text(self, name: str, data: bytes) -> None:
+        self._put(name, hashlib.sha256(data).hexdigest())
+        with self._parent(name) as (directory, last):
+            write_new(directory, last, data, 0o444)
+
+    def input(self, file: InboxFile) -> None:
+        self._check()
+        if file.by_reference:
+            self.text(f"{file.name}.ref.json", _reference_to(file))
+            return
+        self._put(file.name, file.sha256)
+        with _source(file) as source, self._parent(file.name) as (directory, name):
+            target = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=directory)
+            try:
+                digest, size = hashlib.sha256(), 0
+                while size <= file.size and (chunk := os.read(source, _CHUNK)):
+                    self._check()
+                    digest.update(chunk)
+                    size += len(chunk)
+                    while chunk:
+                        chunk = chunk[os.write(target, chunk) :]
+            finally:
+                os.close(target)
+        if (size, digest.hexdigest()) != (file.size, file.sha256):
+            raise WorkspaceError(f"The input {file.path} changed while it was copied.", fix="It is tried again.")
+
+    def received(self, received: Received) -> None:
         name = received.task
-        fix = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is."
-        message = f"What {name} delivered was changed after it had been completed: {changed}."
-        raise InputsChanged(message, fix=fix) from changed
-    except OSError as error:
-        raise workspace_error(f"What {received.task} delivered cannot be copied", error) from error
-
-
-def _copy_input(inbox: int, file: InboxFile, check: Check) -> None:
-    with _source(file) as source, _parent(inbox, file.name) as (directory, name):
-        target = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444, dir_fd=directory)
         try:
-            digest, size = hashlib.sha256(), 0
-            while size <= file.size and (chunk := os.read(source, _CHUNK)):
-                check()
-                digest.update(chunk)
-                size += len(chunk)
-                while chunk:
-                    chunk = chunk[os.write(target, chunk) :]
-        finally:
-            os.close(target)
-    if (size, digest.hexdigest()) != (file.size, file.sha256):
-        raise WorkspaceError(f"The input {file.path} changed while it was copied.", fix="It is tried again.")
+            with open_directory(Path(received.folder)) as other:
+                for path, here, size, digest in received.files:
+                    self._check()
+                    inner = here.removeprefix(f"{INBOX}/")
+                    self._put(inner, digest)
+                    with self._parent(inner) as (directory, last):
+                        copy_out(other, Delivered(path, size, digest), directory, last, self._check)
+        except ChangedSince as changed:
+            fix = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is."
+            message = f"What {name} delivered was changed after it had been completed: {changed}."
+            raise InputsChanged(message, fix=fix) from changed
+        except OSError as error:
+            raise workspace_error(f"What {name} delivered cannot be copied", error) from error
+
+    def close(self) -> None:
+        for path in reversed(self._directories):
+            with open_directory(self._inbox, *path.split("/")) as directory:
+                os.fchmod(directory, 0o550)
+        os.fchmod(self._inbox, 0o550)
+
+    def _put(self, name: str, digest: str) -> None:
+        self.given[f"{INBOX}/{name}"] = digest
+
+    @contextmanager
+    def _parent(self, path: str) -> Iterator[tuple[int, str]]:
+        """The directory in which the last part of a path stands, made with those above it."""
+        *above, name = path.split("/")
+        for depth in range(len(above)):
+            inner = "/".join(above[: depth + 1])
+            if inner not in self._directories:
+                with open_directory(self._inbox, *above[:depth]) as directory:
+                    os.mkdir(above[depth], 0o750, dir_fd=directory)
+                self._directories.append(inner)
+        with open_directory(self._inbox, *above) as directory:
+            yield directory, name
 
 
-def _write_reference(inbox: int, file: InboxFile) -> None:
+def _reference_to(file: InboxFile) -> bytes:
     with _source(file) as source:
         if os.fstat(source).st_size != file.size:
             raise WorkspaceError(f"The input {file.path} changed since it was looked at.", fix="It is tried again.")
     media_type = mimetypes.guess_type(file.path)[0] or "application/octet-stream"
-    reference = {"path": file.path, "size": file.size, "sha256": file.sha256, "media_type": media_type}
-    with _parent(inbox, f"{file.name}.ref.json") as (directory, name):
-        _write_read_only(directory, name, _json(reference))
+    return _json({"path": file.path, "size": file.size, "sha256": file.sha256, "media_type": media_type})
 
 
 @contextmanager
@@ -247,44 +305,10 @@ def _source(file: InboxFile) -> Iterator[int]:
         os.close(descriptor)
 
 
-@contextmanager
-def _parent(inbox: int, path: str) -> Iterator[tuple[int, str]]:
-    """The directory in which the last part of a path stands, made with those above it."""
-    *above, name = path.split("/")
-    for depth in range(len(above)):
-        with open_directory(inbox, *above[:depth]) as directory, suppress(FileExistsError):
-            os.mkdir(above[depth], 0o750, dir_fd=directory)
-    with open_directory(inbox, *above) as directory:
-        yield directory, name
-
-
-def _is_as_given(folder: int, task: TaskSpec, check: Check) -> bool:
-    """Whether inbox and skill are what they would be made to now."""
-    then, now = seal_of(folder, task, check), seal_of(folder, task, check, _NEW_INBOX)
-    now = {path.replace(_NEW_INBOX, INBOX, 1): digest for path, digest in now.items()}
-    return then == now | {SKILL: hashlib.sha256(task.skill.encode()).hexdigest()}
-
-
 def _take_new_inbox(folder: int, check: Check) -> None:
     with suppress(FileNotFoundError):
         remove_entry(folder, INBOX, check)
     os.rename(_NEW_INBOX, INBOX, src_dir_fd=folder, dst_dir_fd=folder)
-    _forbid_changes(folder, INBOX)
-
-
-def _forbid_changes(parent: int, name: str) -> None:
-    """A help against mistakes, not a lock: the hashes tell."""
-    with open_directory(parent, name) as opened:
-        directory: int = opened
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    _forbid_changes(directory, entry.name)
-        os.fchmod(directory, 0o550)
-
-
-def _write_read_only(directory: int, name: str, data: bytes) -> None:
-    write_atomic(directory, name, data, mode=0o444)
 
 
 def _json(value: object) -> bytes:

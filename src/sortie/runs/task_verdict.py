@@ -98,11 +98,13 @@ class TaskRun:
         claims = read_task_status(folder).status
         is_claimed = claims is not None and claims.state == "completed" and claims.attempt is not None
         may_go_on = is_claimed or bool(self._spec.resume.session_id)
-        self._attempt, goes_on = lay_out(folder, self._task, check, may_go_on=may_go_on)
-        self._sealed = seal_of(folder, self._task, check)
-        if goes_on:
+        laid_out = lay_out(folder, self._task, check, may_go_on=may_go_on)
+        self._attempt, self._sealed = laid_out.attempt, laid_out.given
+        if laid_out.goes_on:
             self._began_at = 0.0  # the agent of the run before is the one that goes on
-        return goes_on
+        else:
+            self._history.take(read_task_status(folder), self._began_at, self._attempt, self._began_at)
+        return laid_out.goes_on
 
     async def judge(self, *, is_last: bool) -> Outcome | None:
         """After a completed turn; None where another one is to follow."""
@@ -210,4 +212,5 @@ def _shortfall(believed: TaskStatus, lacking: Sequence[str]) -> str:
 
 def _listed(sentences: Sequence[str]) -> str:
     more = len(sentences) - _NAMED
-    return "; ".join([*sentences[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+    named = [sentence.rstrip(".") for sentence in sentences[:_NAMED]]
+    return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])

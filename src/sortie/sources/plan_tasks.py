@@ -68,6 +68,7 @@ class PlanSource(Source):
         self.schedule = Schedule()
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
+        self._owed = owed_by(plan)
         self._version = _version_of(plan.path)
         self._has_looked = False
         self.again: Mapping[str, str] = {}
@@ -202,7 +203,7 @@ class PlanSource(Source):
                 InboxFile(**{name: getattr(file, name) for name in file.__struct_fields__}) for file in files
             ),
             received=tuple(received),
-            outputs=tuple(output.path for output in task.outputs),
+            outputs=self._owed[task.name],
             resumes=resumes,
             skip_unsafe=task.skip_unsafe,
             outbox_bytes=task.outbox_bytes,
@@ -309,6 +310,15 @@ class PlanSource(Source):
         self._successor = source
         again = ", ".join(source.again) or "nothing that is done"
         return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
+
+
+def owed_by(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """What each task has to deliver: what it declares, and what those that depend on it name."""
+    owed = {task.name: dict.fromkeys(output.path for output in task.outputs) for task in plan.tasks}
+    for task in plan.tasks:
+        for dependency in task.depends_on:
+            owed[dependency.task].update(dict.fromkeys(dependency.outputs))
+    return {name: tuple(paths) for name, paths in owed.items()}
 
 
 def policy_of(plan: Plan) -> Policy:

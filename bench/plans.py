@@ -1,0 +1,153 @@
+"""What a plan costs: overhead per task, ready to started, memory; for chains, fans and random graphs of many sizes."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+
+from .bench import Bench
+from .drains import drained
+from .floor import spawned
+from .project import DEADLINE, Service, memory_mb
+from .stamps import Stamps
+from .table import Row
+
+SIZES = (100, 1_000, 10_000)
+SLOTS = 10
+FLOOR = "`posix_spawn`"
+AS_AN_ISSUE = "an issue"
+SEED = 20
+
+Edges = dict[int, list[int]]
+
+
+def chain(count: int) -> Edges:
+    return {n: [n - 1] if n else [] for n in range(count)}
+
+
+def fan(count: int) -> Edges:
+    """One, then all others but the last, then the last, which gets something of each."""
+    last = count - 1
+    return {0: []} | {n: [0] for n in range(1, last)} | {last: list(range(1, last))}
+
+
+def random_graph(count: int) -> Edges:
+    """Each waits for up to three of the hundred before it."""
+    chance = random.Random(SEED)
+    return {n: sorted(chance.sample(range(max(n - 100, 0), n), min(n, chance.randrange(4)))) for n in range(count)}
+
+
+SHAPES: dict[str, Callable[[int], Edges]] = {"chain": chain, "fan": fan, "random graph": random_graph}
+
+
+class Measured(Struct, frozen=True):
+    """Tasks per second, seconds of CPU for each, seconds from the end of the last that each waits for to its start where
+    there was a slot, and mebibytes."""
+
+    rate: float
+    cpu: float
+    latencies: list[float]
+    memory: float
+    ended: int
+
+
+def plans(bench: Bench) -> list[Row]:
+    rows = []
+    sizes = SIZES[:2] if bench.quick else SIZES
+    for shape, edges_of in SHAPES.items():
+        first = 0.0
+        for size in sizes:
+            slots = 1 if shape == "chain" else SLOTS
+            folder = bench.root / f"{shape.replace(' ', '-')}-{size}"
+            before = spawned(bench.program.task, _with_outboxes(folder / "before", 200), 200, slots)
+            issues = drained(folder / "issues", bench.program.done, 200, slots)
+            ours = run_plan(folder / "ours", bench.program.task, edges_of(size), slots)
+            after = spawned(bench.program.task, _with_outboxes(folder / "after", 200), 200, slots)
+            floor = (before.rate + after.rate) / 2
+            cost = 1e3 / ours.rate
+            first = first or cost * floor
+            note = (
+                f"{ours.cpu * 1e3:.1f} ms of CPU, {ours.memory:.0f} MB; an issue takes {1e3 / issues.rate:.1f} ms; "
+                f"{cost * floor / first:.2f} of the cost with {sizes[0]}"
+            )
+            if ours.ended < size:
+                note += f", by the first {ours.ended:,}"
+            name = f"{shape} of {size:,} tasks, {slots} at a time: each"
+            rows.append(Row(name, cost, "ms", 1e3 / floor, FLOOR, note))
+            if ours.latencies:
+                latency = statistics.median(ours.latencies)
+                late = statistics.quantiles(ours.latencies, n=20)[-1] if len(ours.latencies) > 1 else latency
+                what = f"{shape} of {size:,} tasks: last dependency's end to start"
+                rows.append(Row(what, latency * 1e3, "ms", note=f"p95 {late * 1e3:.1f} ms"))
+    return rows
+
+
+def _with_outboxes(folder: Path, count: int) -> Path:
+    for n in range(count):
+        (folder / f"{n}" / "outbox").mkdir(parents=True)
+    return folder
+
+
+def run_plan(directory: Path, program: Path, edges: Edges, slots: int, limit: float = 120.0) -> Measured:
+    directory.mkdir(parents=True)
+    (directory / "plan.yaml").write_text(plan_text(program, edges, slots))
+    stamps = Stamps(directory)
+    service = Service(directory, stamps, ("plan", "run", "plan.yaml"))
+    service.until_stamped(1)
+    before = service.cpu()
+    is_done = service.until_stamped(2 * len(edges), limit)
+    memory = memory_mb(service.pid)
+    if is_done:
+        cpu = service.cpu_at_end()
+        if service.process.wait(DEADLINE) != 0:
+            raise RuntimeError(f"the plan in {directory} did not come to its end")
+    else:
+        cpu = service.cpu()
+        service.end()
+    ended = len(stamps.ends())
+    return Measured(
+        rate=stamps.rate(),
+        cpu=(cpu - before) / ended,
+        latencies=_latencies(stamps, edges, slots),
+        memory=memory,
+        ended=ended,
+    )
+
+
+def plan_text(program: Path, edges: Edges, slots: int) -> str:
+    head = (
+        f"name: measured\nmax_parallel: {slots}\nbudget: {{sessions: 0, turns: 0}}\n"
+        f"defaults:\n  agent: {{kind: command, command: {program}}}\ntasks:\n"
+    )
+    tasks = (
+        f"  - {{name: t{n}, objective: Do it., success_criteria: [done], outputs: [result.md], "
+        f"depends_on: [{', '.join(f't{one}' for one in waits)}]}}\n"
+        for n, waits in edges.items()
+    )
+    return head + "".join(tasks)
+
+
+def _latencies(stamps: Stamps, edges: Edges, slots: int) -> list[float]:
+    """Of tasks that did not have to wait for a slot as well: fewer than all were taken when they became ready."""
+    start, end = dict[int, float](), dict[int, float]()
+    moments = []
+    for stamp in stamps:
+        number = int(stamp.issue.removeprefix("t"))
+        (end if stamp.what == "E" else start)[number] = stamp.at
+        moments.append((stamp.at, -1 if stamp.what == "E" else 1))
+    found, running, at_work = [], 0, dict[float, int]()
+    for at, change in sorted(moments):
+        running += change
+        at_work[at] = running
+    by_last = dict[float, list[float]]()
+    for task, waits in edges.items():
+        if waits and task in start and all(one in end for one in waits):
+            by_last.setdefault(max(end[one] for one in waits), []).append(start[task])
+    for ready, starts in by_last.items():
+        free = slots - at_work[ready]
+        found += [at - ready for at in sorted(starts)[:free]]
+    return found
