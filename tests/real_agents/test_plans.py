@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sortie.plans.prompts import TASK_PROMPT
+from sortie.store.connect import connect_readonly
+from sortie.store.queries import tool_calls
 from tests import npm
 from tests.e2e.processes import is_alive, wait_for
 
@@ -139,7 +142,9 @@ def test_one_researches_one_writes_and_reads_what_was_handed_over(plan_of, resea
     assert "mind-the-gap" in scene.requests(writer)[0]["told"]
     assert "mind-the-gap" not in scene.requests(researcher)[-1]["told"]
     assert any("mind-the-gap" in (request["last_result"] or "") for request in scene.requests(writer))
-    assert (project.work / "messages/research_to_write_001.json").exists()
+    assert [path.name for path in (project.work / "messages").glob("*.json")] == ["research_to_write_001.json"]
+    with closing(connect_readonly(project.store)) as db:
+        assert tool_calls(db) == {"message_send": {"success": 1}, "message_list": {"success": 1}}
 
     # Each answer was 1,000 tokens in and 50 out.
     tasks = scene.tasks()
