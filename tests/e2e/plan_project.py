@@ -49,6 +49,7 @@ class PlanProject:
         self.store = self.work / ".sortie.db"
         self.diary_path = root / "diary"
         self.environment = {**os.environ, "DIARY": str(self.diary_path)}
+        self.prefix: list[str] = []
         self._started: list[subprocess.Popen[bytes]] = []
         self._tasks: dict[str, dict[str, Any]] = {}
         self._plan: dict[str, Any] = {
@@ -100,7 +101,7 @@ class PlanProject:
     def sortie(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         """`sortie plan …`, to its end."""
         done = subprocess.run(
-            [*COMMAND, *words],
+            [*self.prefix, *COMMAND, *words],
             cwd=self.root,
             env=self.environment,
             capture_output=True,
@@ -117,7 +118,7 @@ class PlanProject:
     def start(self, *flags: str) -> subprocess.Popen[bytes]:
         with (self.root / "log").open("ab") as log:
             process = subprocess.Popen(
-                [*COMMAND, "run", *flags],
+                [*self.prefix, *COMMAND, "run", *flags],
                 cwd=self.root,
                 env=self.environment,
                 stdout=log,
