@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .plan_project import PlanProject
 from .project import Project
 
 
@@ -19,6 +20,13 @@ def project(tmp_path: Path) -> Iterator[Project]:
     root = tmp_path / "project"
     root.mkdir()
     made = Project(root)
+    yield made
+    made.clean_up()
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Iterator[PlanProject]:
+    made = PlanProject(tmp_path / "plan")
     yield made
     made.clean_up()
 

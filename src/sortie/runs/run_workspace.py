@@ -164,6 +164,7 @@ def _claim(spec: RunSpec, archive: Path) -> tuple[Workspace, dict[str, Path]]:
         archive,
         from_thread.check_cancelled,
         has_hook=bool(spec.hooks.after_create),
+        key=spec.workspace.key,
     )
     if spec.workspace.kind == "task folder":
         make_task_folders(workspace)
