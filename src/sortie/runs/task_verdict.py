@@ -87,21 +87,28 @@ class TaskRun:
 
     async def prepare(self) -> Outcome | None:
         """The outcome of a run that has nothing left to do: what was cut short had come to its end already."""
-        goes_on = await to_thread.run_sync(self._prepare)
-        if not goes_on:
+        if not await to_thread.run_sync(self._prepare):
             return None
         outcome = await self.judge(is_last=False)
-        return outcome if outcome and outcome.status == "succeeded" else None
+        if outcome and outcome.status == "succeeded":
+            return outcome
+        # What it said last was not so. It may say something else now; who remembers nothing of it begins anew.
+        self._history, self._findings, self.shortfall = StatusHistory(), [], ""
+        if not self._spec.resume.session_id:
+            await to_thread.run_sync(self._lay_out, False)
+        return None
 
     def _prepare(self) -> bool:
-        folder, check = self._directory.fd, from_thread.check_cancelled
-        claims = read_task_status(folder).status
+        claims = read_task_status(self._directory.fd).status
         is_claimed = claims is not None and claims.state == "completed" and claims.attempt is not None
-        may_go_on = is_claimed or bool(self._spec.resume.session_id)
+        return self._lay_out(is_claimed or bool(self._spec.resume.session_id))
+
+    def _lay_out(self, may_go_on: bool) -> bool:
+        folder, check = self._directory.fd, from_thread.check_cancelled
         self._attempt, goes_on = lay_out(folder, self._task, check, may_go_on=may_go_on)
         self._sealed = seal_of(folder, self._task, check)
-        if goes_on:
-            self._began_at = 0.0  # the agent of the run before is the one that goes on
+        # The agent of the run before may be the one that goes on.
+        self._began_at = 0.0 if goes_on else time.time()
         return goes_on
 
     async def judge(self, *, is_last: bool) -> Outcome | None:
