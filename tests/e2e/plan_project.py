@@ -1,6 +1,7 @@
 """A plan on disk and the real `sortie plan` as a child process: what each test writes, runs and reads back.
 
-Each task has a shell script of its own, `agents/<task>.sh`, which is its agent. Scripts append lines to `$DIARY`, a file
+Each task has a shell script of its own, `agents/<task>.sh`, which is its agent. Scripts append lines to `$DIARY`, a
+file
 outside every task folder, so the order of what happened in different processes can be read there.
 """
 
@@ -32,7 +33,10 @@ PRELUDE = """\
 set -eu
 task=$SORTIE_ISSUE_ID
 say() { echo "$task $*" >> "$DIARY"; }
-deliver() { echo "${1:-made by $task}" > outbox/result.md; printf '# Done by %s\\n- [x] done\\n' "$task" > outbox/summary.md; }
+deliver() {
+  echo "${1:-made by $task}" > outbox/result.md
+  printf '# Done by %s\\n- [x] done\\n' "$task" > outbox/summary.md
+}
 status() { printf '%s' "$1" > status.json; }
 """
 
@@ -45,6 +49,7 @@ class PlanProject:
         self.store = self.work / ".sortie.db"
         self.diary_path = root / "diary"
         self.environment = {**os.environ, "DIARY": str(self.diary_path)}
+        self.prefix: list[str] = []
         self._started: list[subprocess.Popen[bytes]] = []
         self._tasks: dict[str, dict[str, Any]] = {}
         self._plan: dict[str, Any] = {
@@ -96,7 +101,7 @@ class PlanProject:
     def sortie(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         """`sortie plan …`, to its end."""
         done = subprocess.run(
-            [*COMMAND, *words],
+            [*self.prefix, *COMMAND, *words],
             cwd=self.root,
             env=self.environment,
             capture_output=True,
@@ -113,7 +118,7 @@ class PlanProject:
     def start(self, *flags: str) -> subprocess.Popen[bytes]:
         with (self.root / "log").open("ab") as log:
             process = subprocess.Popen(
-                [*COMMAND, "run", *flags],
+                [*self.prefix, *COMMAND, "run", *flags],
                 cwd=self.root,
                 env=self.environment,
                 stdout=log,

@@ -47,7 +47,7 @@ def test_attempts_are_bounded_and_a_person_gets_all_of_them_again(plan):
 
 
 def test_a_corrected_input_takes_the_place_of_the_one_in_the_plan(plan):
-    """BOX-07: fix and retry; the file of the plan stays as it is, and the correction stays for every later attempt."""
+    """BOX-07: fix and retry; the file of the plan stays as it is, the correction for every later attempt."""
     (plan.root / "data.json").write_text("{}")
     (plan.root / "better.csv").write_text("id,name\n")
     check = 'grep -q id inbox/data.csv || exit 1; deliver "$(cat inbox/data.csv)"'
@@ -158,7 +158,7 @@ def test_an_interrupted_plan_goes_on_without_repeating_what_is_finished(plan):
     plan.task("first", "say ran; deliver")
     plan.task(
         "second",
-        f'say ran; echo $$ > "$SORTIE_WORKFLOW_DIR/pid"; echo half > outbox/half; {GATE}; rm -f outbox/half; deliver',
+        f'say ran; echo $$ > "$SORTIE_WORKFLOW_DIR/pid"; echo half > outbox/half; {GATE}; deliver; rm outbox/half',
         depends_on=["first"],
         retries=0,
     )

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from .script import __doc__ as script_help
 from .server import FakeModel
@@ -41,19 +42,21 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port-file", type=Path, help="file to write the port to, once there is one")
     parser.add_argument("--log", type=Path, help="file to append a JSON line to for each request")
     parser.add_argument("--key", help="the only key that is accepted; without it any will do")
-    parser.add_argument("--script", help="JSON list of steps for prompts without a script")
+    parser.add_argument("--script", help="JSON list of steps for prompts without a script; or one for each wire")
     return parser.parse_args()
 
 
-def _script(source: str | None) -> dict[str, list[dict[str, object]]]:
+def _script(source: str | None) -> dict[str, Any]:
     if source is None:
         return {}
     try:
         steps = json.loads(source)
     except ValueError as error:
         raise ScriptError(f"--script must be JSON: {error}") from None
+    if isinstance(steps, dict) and steps and all(isinstance(one, list) for one in steps.values()):
+        return {"script_of": steps}
     if not isinstance(steps, list):
-        raise ScriptError("--script must be a JSON list of steps")
+        raise ScriptError("--script must be a JSON list of steps, or a map of such lists by wire")
     return {"script": steps}
 
 

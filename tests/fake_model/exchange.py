@@ -14,7 +14,7 @@ from . import bodies, wire_anthropic, wire_chat, wire_gemini, wire_responses
 from .memory import Decision, Memory, Request, fingerprint
 from .script import place_of
 from .steps import Break, Call, Fail, Hang, Say, ScriptError, Shell, Step, tool_call
-from .wire import Asked, Json, Reply, Usage, Wire
+from .wire import Asked, Json, Prompt, Reply, Usage, Wire
 
 MODELS: Json = {
     "object": "list",
@@ -99,7 +99,7 @@ class Exchange(BaseHTTPRequestHandler):
         try:
             asked = wire.asked(self._path(), body)
             place = place_of(asked.heard)
-            decision = self._memory.decide(asked, place) if self._authorised() else UNAUTHORISED
+            decision = self._memory.decide(asked, place, wire.NAME) if self._authorised() else UNAUTHORISED
         except (ScriptError, RecursionError) as error:
             raise bodies.BadBody(400, str(error)) from None
         self._note(
@@ -111,10 +111,11 @@ class Exchange(BaseHTTPRequestHandler):
             step=decision.index,
             prompts=place.prompts,
             last_result=place.last_result,
+            told="\n".join(heard.text for heard in asked.heard if isinstance(heard, Prompt)),
         )
-        self._act(wire, asked, decision)
+        self._act(wire, asked, decision, place.last_result or "")
 
-    def _act(self, wire: Wire, asked: Asked, decision: Decision) -> None:
+    def _act(self, wire: Wire, asked: Asked, decision: Decision, last_result: str) -> None:
         step = decision.step
         if not self._still_here_after(step.sleep):
             return
@@ -124,7 +125,7 @@ class Exchange(BaseHTTPRequestHandler):
             case Say(text, refused):
                 self._reply(wire, asked, replace(blank, text=text, refused=refused))
             case Shell() | Call() as deed:
-                self._reply(wire, asked, replace(blank, call=tool_call(deed, asked.tools)))
+                self._reply(wire, asked, replace(blank, call=tool_call(deed, asked.tools, last_result)))
             case Fail(status, message, headers, body):
                 self._send(status, wire.failure(status, message) if body is None else body, headers)
             case Hang(seconds):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TextIO
 
@@ -20,7 +20,8 @@ class Request:
     """One request. `key` is a fingerprint of what was presented, never the key itself.
 
     `did` is the kind of the step that answers, or "ok" (no tools, so no script), "exhausted" (past the last step),
-    "count", "models", "head", "unauthorised" or "bad". `step` is its place in the script, -1 without one.
+    "count", "models", "head", "unauthorised" or "bad". `step` is its place in the script, -1 without one. `told` is
+    the text of all prompts of the conversation.
     """
 
     method: str
@@ -35,6 +36,7 @@ class Request:
     step: int = -1
     prompts: int = 0
     last_result: str | None = None
+    told: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,12 @@ class Decision:
 
 
 class Memory:
-    def __init__(self, key: str | None, fallback: Script, log: TextIO | None) -> None:
+    """`fallbacks` has a script for each wire that has one of its own, and "" for all others."""
+
+    def __init__(self, key: str | None, fallbacks: Mapping[str, Script], log: TextIO | None) -> None:
         self.stopping = threading.Event()
         self._key = key
-        self._fallback = fallback
+        self._fallbacks = fallbacks
         self._log = log
         self._lock = threading.Lock()
         self._spent: Counter[tuple[str, int]] = Counter()
@@ -58,11 +62,11 @@ class Memory:
         """A request that shows several keys must have them all right."""
         return self._key is None or (bool(keys) and all(key == self._key for key in keys))
 
-    def decide(self, asked: Asked, place: Place) -> Decision:
+    def decide(self, asked: Asked, place: Place, wire: str) -> Decision:
         """Titles, quota probes and summaries are asked for without tools; they are no step of a script."""
         if not asked.tools:
             return Decision("ok", Step("text", Say("ok")))
-        script = place.script(self._fallback)
+        script = place.script(self._fallbacks.get(wire) or self._fallbacks[""])
         index = next_step(script, place.results, lambda index: self._spend(script, index))
         if index is None:
             return Decision("exhausted", Step("text", Say("script exhausted")))

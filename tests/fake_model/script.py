@@ -6,7 +6,8 @@ The last prompt with a script counts, and the tool results after it say how far 
 a conversation is remembered here, and agents that retry, resume or run side by side all get what is next for them.
 
     {"text": "…"}                    says it; with "stop": "refusal" the model declines
-    {"shell": "command"}             calls the agent's own shell tool, whatever its name
+    {"shell": "command"}             calls the agent's own shell tool, whatever its name; "take" is a pattern, and
+                                     what it finds in the last result stands in the place of @TAKEN@ in the command
     {"mcp": "tool", "args": {…}}     calls the tool whose name ends with this one
     {"tool": "Name", "args": {…}}    calls the tool of exactly this name
     {"http": 429, "message": "…", "headers": {…}, "body": {…}}    fails with this status
@@ -17,6 +18,7 @@ a conversation is remembered here, and agents that retry, resume or run side by 
 Any step takes "sleep": seconds before it, and "usage": [input, output] or {"input": …, "output": …, "cached": …}.
 The last four are faults, no part of the conversation: they come "times" times (without it, always), and then the
 step after them has its turn. Equal scripts share that count; an "id" of your choice in a fault makes them unequal.
+A text with "times" is passed in the same way: what comes after it is for the next turn of the same script.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .steps import Script, is_fault, parse
+from .steps import Script, is_passed, parse
 from .wire import Heard, Prompt, Result
 
 OPENING, CLOSING = "<script>", "</script>"
@@ -60,10 +62,10 @@ def place_of(heard: Sequence[Heard]) -> Place:
 
 
 def next_step(script: Script, results: int, takes_place: Callable[[int], bool]) -> int | None:
-    """The index of the step that is due; `takes_place` is asked of each fault on the way there."""
+    """The index of the step that is due; `takes_place` is asked of what is passed without a result."""
     to_pass = results
     for index, step in enumerate(script.steps):
-        if is_fault(step.deed):
+        if is_passed(step):
             if to_pass == 0 and takes_place(index):
                 return index
         elif to_pass == 0:

@@ -23,7 +23,8 @@ LOOK_FOR_STOP_EVERY = 0.05
 
 
 class FakeModel:
-    """Serves inside its `with` block. `script` is for prompts that have none; `log` gets a line a request."""
+    """Serves inside its `with` block. `script` is for prompts that have none, `script_of` the same for single
+    wires; `log` gets a line a request."""
 
     def __init__(
         self,
@@ -31,18 +32,19 @@ class FakeModel:
         port: int = 0,
         key: str | None = None,
         script: Sequence[Mapping[str, Any]] = NO_SCRIPT,
+        script_of: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
         log: Path | None = None,
     ) -> None:
         self._port = port
         self._key = key
-        self._fallback = parse(script)
+        self._fallbacks = {wire: parse(steps) for wire, steps in {"": script, **(script_of or {})}.items()}
         self._log = log
         self._open = ExitStack()
 
     def __enter__(self) -> FakeModel:
         with ExitStack() as opening:
             log = opening.enter_context(self._log.open("a", encoding="utf-8")) if self._log else None
-            self._memory = Memory(self._key, self._fallback, log)
+            self._memory = Memory(self._key, self._fallbacks, log)
             self._listener = _Listener(self._port, self._memory)
             opening.callback(self._listener.server_close)
             thread = threading.Thread(target=self._listener.serve_forever, args=(LOOK_FOR_STOP_EVERY,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ T = TypeVar("T")
 
 LONGEST_WAIT = 86_400.0
 FAULT_OPTIONS = frozenset({"times", "id"})
+TAKEN = "@TAKEN@"
 ANYWHERE = frozenset({"sleep", "usage"})
 
 
@@ -28,7 +30,10 @@ class Say:
 
 @dataclass(frozen=True)
 class Shell:
+    """`take` is what to look for in the last result; what is found stands for TAKEN in the command."""
+
     command: str
+    take: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,10 +97,18 @@ def is_fault(deed: Deed) -> bool:
     return isinstance(deed, Fail | Hang | Break)
 
 
-def tool_call(deed: Shell | Call, tools: Sequence[Tool]) -> ToolCall:
+def is_passed(step: Step) -> bool:
+    """Whether it comes a number of times, and is no result to wait for after that."""
+    return is_fault(step.deed) or step.times is not None
+
+
+def tool_call(deed: Shell | Call, tools: Sequence[Tool], last_result: str = "") -> ToolCall:
     """A tool that nobody offered is called all the same, as models do; the agent has to cope."""
     match deed:
-        case Shell(command):
+        case Shell(command, take):
+            if take:
+                found = re.search(take, last_result)
+                command = command.replace(TAKEN, found[0] if found else "")
             tool = next((tool for name in _SHELLS for tool in tools if tool.name == name), Tool("bash"))
             return ToolCall(tool, _SHELLS[tool.name](command))
         case Call(name, arguments, loosely):
@@ -140,6 +153,15 @@ def _say(source: Json) -> Say:
     if source.get("stop") not in (None, "refusal"):
         raise ScriptError("'stop' must be \"refusal\"")
     return Say(_typed(source, "text", str), refused=source.get("stop") is not None)
+
+
+def _shell(source: Json) -> Shell:
+    take = _typed(source, "take", str) if "take" in source else ""
+    try:
+        re.compile(take)
+    except re.error as error:
+        raise ScriptError(f"'take' must be a pattern: {error}") from None
+    return Shell(_typed(source, "shell", str), take)
 
 
 def _call(source: Json) -> Call:
@@ -200,8 +222,8 @@ def _typed(source: Json, name: str, kind: type[T]) -> T:
 
 
 _KINDS: Mapping[str, tuple[frozenset[str], Callable[[Json], Deed]]] = {
-    "text": (frozenset({"stop"}), _say),
-    "shell": (frozenset(), lambda source: Shell(_typed(source, "shell", str))),
+    "text": (frozenset({"stop", "times"}), _say),
+    "shell": (frozenset({"take"}), _shell),
     "mcp": (frozenset({"args"}), _call),
     "tool": (frozenset({"args"}), _call),
     "http": (FAULT_OPTIONS | {"headers", "message", "body"}, _fail),

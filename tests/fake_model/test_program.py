@@ -69,6 +69,13 @@ def test_it_ends_while_a_client_hangs(tmp_path: Path):
         assert program.wait(DEADLINE) == 0
 
 
+def test_each_wire_can_have_a_script_of_its_own():
+    with running("--script", '{"anthropic": [{"text": "for claude"}]}') as (_, url):
+        assert ask(url, prompt="hello")["text"] == "for claude"
+    with running("--script", '{"responses": [{"text": "for codex"}]}') as (_, url):
+        assert ask(url, prompt="hello")["text"] == "no script in the prompt"
+
+
 def test_it_answers_prompts_without_a_script_from_its_own():
     with running("--script", '[{"text": "by hand"}]') as (_, url):
         assert ask(url, prompt="hello")["text"] == "by hand"

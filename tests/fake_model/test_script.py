@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from .script import next_step, place_of
-from .steps import Call, Script, ScriptError, Shell, Step, is_fault, parse, tool_call
+from .steps import Call, Script, ScriptError, Shell, Step, is_passed, parse, tool_call
 from .wire import Prompt, Result, Tool
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -26,7 +26,16 @@ numbers = st.sampled_from(
     [0, 1, 429, 500, True, [1, 2], {"input": 1, "output": 2, "cached": 1}, {"a": "b"}, "refusal"]
 )
 almost_steps = st.dictionaries(names, numbers | anything, max_size=4)
-steps = st.sampled_from([{"text": "t"}, {"shell": "s"}, {"http": 500, "times": 1}, {"hang": 1}, {"drop": True}])
+steps = st.sampled_from(
+    [
+        {"text": "t"},
+        {"text": "t", "times": 1},
+        {"shell": "s"},
+        {"http": 500, "times": 1},
+        {"hang": 1},
+        {"drop": True},
+    ]
+)
 
 
 @given(st.lists(anything | almost_steps, max_size=4))
@@ -46,7 +55,8 @@ def test_any_list_is_a_script_or_is_refused_in_words(source):
         ({"sleep": 1}, "exactly one of"),
         ({"text": 1}, "'text' must be a string"),
         ({"text": "a", "stop": "max_tokens"}, "'stop' must be"),
-        ({"text": "a", "times": 1}, "'text' takes no 'times'"),
+        ({"shell": "a", "times": 1}, "'shell' takes no 'times'"),
+        ({"shell": "a", "take": "("}, "'take' must be a pattern"),
         ({"http": 429, "time": 1}, "'http' takes no 'time'"),
         ({"http": 200}, "from 400 to 599"),
         ({"http": 500, "headers": {"a": "b\r\nc: d"}}, "'headers' must be"),
@@ -69,7 +79,7 @@ def test_a_mistake_is_named_with_its_step(step, complaint):
 @given(st.lists(steps, max_size=6), st.integers(0, 7))
 def test_as_many_plain_steps_are_passed_as_there_are_results(source, results):
     script = parse(source)
-    plain = [index for index, step in enumerate(script.steps) if not is_fault(step.deed)]
+    plain = [index for index, step in enumerate(script.steps) if not is_passed(step)]
     expected = plain[results] if results < len(plain) else None
     assert next_step(script, results, lambda index: False) == expected
 
@@ -85,9 +95,9 @@ def test_only_the_faults_right_before_the_step_take_place(source, results):
 
     due = next_step(script, results, refuse)
     end = len(script.steps) if due is None else due
-    assert asked == [index for index in asked if is_fault(script.steps[index].deed)]
+    assert asked == [index for index in asked if is_passed(script.steps[index])]
     assert asked == sorted(asked)
-    assert all(is_fault(script.steps[index].deed) for index in range(asked[0] if asked else end, end))
+    assert all(is_passed(script.steps[index]) for index in range(asked[0] if asked else end, end))
 
 
 @pytest.mark.parametrize(
@@ -144,6 +154,24 @@ def test_an_mcp_tool_is_found_behind_any_prefix(name):
 def test_a_tool_by_exact_name_is_no_other():
     assert tool_call(Call("echo", {}, loosely=False), [Tool("a_echo")]).tool == Tool("echo")
     assert tool_call(Call("echo", {}, loosely=False), [Tool("echo", "space")]).tool == Tool("echo", "space")
+
+
+def test_what_was_found_in_the_last_result_stands_in_the_command():
+    deed = Shell("echo @TAKEN@ > x", "token-[0-9]+")
+    assert tool_call(deed, [], "read: token-17\n").arguments["command"] == "echo token-17 > x"
+    assert tool_call(deed, [], "nothing").arguments["command"] == "echo  > x"
+
+
+def test_a_text_that_was_said_so_often_is_passed():
+    """A script over two turns: the text ends the first, what comes after it is the second."""
+    script = parse([{"shell": "a"}, {"text": "one", "times": 1}, {"shell": "b"}, {"text": "two"}])
+    said: list[int] = []
+
+    def takes_place(index: int) -> bool:
+        said.append(index)
+        return said == [1]
+
+    assert [next_step(script, results, takes_place) for results in (0, 1, 1, 2)] == [0, 1, 2, 3]
 
 
 def test_a_tool_nobody_offered_is_called_all_the_same():

@@ -192,3 +192,15 @@ async def test_whoever_gives_up_waiting_for_one_run_has_ended_it(host, tmp_path)
             (pid,) = await written(tmp_path / "pid")
             tasks.cancel_scope.cancel()
         await ends(pid)
+
+
+async def test_turns_follow_until_the_judge_of_one_run_is_content(host, tmp_path):
+    spec = spec_for(tmp_path, "cat")
+    spec = replace(spec, limits=replace(spec.limits, max_turns=5))
+
+    async def judge(turn):
+        return f"still wrong after {turn}" if turn < 3 else ""
+
+    finished = await run_once(host, spec, judge=judge)
+    assert (finished.outcome.status, finished.outcome.turns) == ("succeeded", 3)
+    assert finished.last_line == "still wrong after 2"

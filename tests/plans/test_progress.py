@@ -33,6 +33,10 @@ def after(name: str, on_failure: OnFailure = "block") -> Dependency:
     return Dependency(task=name, outputs=("outbox/a.md",), copy_to=f"inbox/{name}/", on_failure=on_failure)
 
 
+def only_after(name: str, on_failure: OnFailure) -> WaitFor:
+    return WaitFor(task=name, on_failure=on_failure)
+
+
 def done(progress: Progress, name: str, content: str = "x") -> Memo:
     made_by = progress.made_by(progress.plan.by_name[name])
     return Memo(made_by=made_by, files=(("outbox/a.md", len(content), content),))
@@ -52,12 +56,10 @@ def plans(draw: st.DrawFn) -> Plan:
     tasks = []
     for n in range(count):
         others = draw(st.lists(st.integers(0, n - 1), unique=True, max_size=4)) if n else []
-        waits = [
-            draw(st.sampled_from([after, lambda name, policy: WaitFor(task=name, on_failure=policy)]))(
-                f"t{one}", draw(st.sampled_from(POLICIES))
-            )
-            for one in others
-        ]
+        waits: list[WaitFor | Dependency] = []
+        for one in others:
+            policy = draw(st.sampled_from(POLICIES))
+            waits.append(after(f"t{one}", policy) if draw(st.booleans()) else only_after(f"t{one}", policy))
         tasks.append(task(f"t{n}", *waits))
     return plan_of(*draw(st.permutations(tasks)))
 

@@ -27,9 +27,9 @@ REVIEW = "mkdir -p .sortie && printf 'needs-human-review\\nreason: please look\\
 
 
 class Model:
-    """The fake model as a process of its own, inside the loopback world."""
+    """The fake model as a process of its own, inside the loopback world. `script` is for prompts that have none."""
 
-    def __init__(self, world: LoopbackWorld, directory: Path) -> None:
+    def __init__(self, world: LoopbackWorld, directory: Path, script: Any = PROBED) -> None:
         self._log = directory / "requests.jsonl"
         port_file = directory / "port"
         self._popen = subprocess.Popen(
@@ -37,7 +37,7 @@ class Model:
                 *world.prefix,
                 *(sys.executable, "-m", "tests.fake_model", "--key", KEY),
                 *("--port-file", str(port_file), "--log", str(self._log)),
-                *("--script", json.dumps(PROBED)),
+                *("--script", json.dumps(script)),
             ],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,

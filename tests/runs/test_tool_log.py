@@ -68,9 +68,9 @@ def test_an_operation_that_there_is_not_is_told_by_its_name(log):
     assert second.operation == "a?" * (LONGEST_WORD // 2)
 
 
-def test_of_a_brokered_run_the_calls_of_the_tracker_are_not_believed(log):
-    """EXT-14: the orchestrator makes them itself, and knows."""
-    append(log, line() + line(tool="sortie_status"))
+def test_of_a_brokered_run_the_calls_that_we_made_are_not_told_once_more(log):
+    """EXT-14: the orchestrator makes those of tracker and messages itself, and knows."""
+    append(log, line() + line(tool="sortie_status") + line(tool="message_send") + line(tool="message_list"))
     believed = [ToolCall.recorded(told, brokered=True) for told in log.lines()]
     assert [call.tool for call in believed if call] == ["sortie_status"]
 

@@ -48,7 +48,7 @@ def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bo
     elif output:
         write_drawing(_text(loaded.name, picture), output)
     else:
-        _print(loaded.name, picture)
+        print_graph(loaded.name, picture)
     return DONE
 
 
@@ -72,7 +72,7 @@ def headline(name: str, picture: Picture) -> str:
     return f"{name}: {tasks:,} task{'s' if tasks != 1 else ''}: {counted(Counter(n.state for n in picture.nodes))}"
 
 
-def _print(name: str, picture: Picture) -> None:
+def print_graph(name: str, picture: Picture) -> None:
     from .plan_drawing import draw_text
     from .printing import print_sentence, room, styled
 

@@ -17,6 +17,8 @@ from ..tools import envelope
 from .host import Host
 
 ToolHandler = Callable[[str, object], Awaitable[dict[str, Any]]]
+# What is still to be done after the turn of this number, for the next prompt; nothing where the work is done.
+Judge = Callable[[int], Awaitable[str]]
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -32,19 +34,27 @@ async def no_tools(tool: str, arguments: object) -> dict[str, Any]:  # noqa: ARG
     return envelope.failure(envelope.INTERNAL_ERROR, f"{tool} cannot be used here.")
 
 
-async def run_once(host: Host, spec: RunSpec, *, on: str = "local", call_tool: ToolHandler = no_tools) -> Finished:
-    """Every turn is allowed, and the issue stays as it is. Cancelled, it ends the run first."""
+async def run_once(
+    host: Host,
+    spec: RunSpec,
+    *,
+    on: str = "local",
+    call_tool: ToolHandler = no_tools,
+    judge: Judge | None = None,
+) -> Finished:
+    """Every turn is allowed, and the issue stays as it is; with a `judge`, turns follow until that is content, or
+    as many as the specification has. Cancelled, it ends the run first."""
     await host.start(spec.run_id, secrets.token_hex(8), spec, on)
     try:
-        return await _follow(host, spec.run_id, call_tool)
+        return await _follow(host, spec.run_id, call_tool, judge)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await host.cancel(spec.run_id)
         raise
 
 
-async def _follow(host: Host, run_id: str, call_tool: ToolHandler) -> Finished:
-    last_line, tool_lines = "", list[bytes]()
+async def _follow(host: Host, run_id: str, call_tool: ToolHandler, judge: Judge | None) -> Finished:
+    last_line, tool_lines, news = "", list[bytes](), ""
     async for numbered in host.events(run_id):
         match numbered.message:
             case say.Line(source="agent", text=text):
@@ -53,8 +63,12 @@ async def _follow(host: Host, run_id: str, call_tool: ToolHandler) -> Finished:
                 tool_lines.append(line)
             case say.ProcessSpawned():
                 await host.answer(run_id, numbered.number, say.Recorded())
-            case say.TurnAsked() | say.TurnCompleted():
-                await host.answer(run_id, numbered.number, say.Proceed())
+            case say.TurnAsked():
+                await host.answer(run_id, numbered.number, say.Proceed(news=news))
+            case say.TurnCompleted(turn=turn):
+                news = await judge(turn) if judge else ""
+                done = judge is not None and not news
+                await host.answer(run_id, numbered.number, say.Stop() if done else say.Proceed())
             case say.ToolAsked(tool=tool, arguments=arguments):
                 answer = await call_tool(tool, arguments)
                 await host.answer(run_id, numbered.number, say.ToolAnswered(answer=answer))

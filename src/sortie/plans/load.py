@@ -41,12 +41,12 @@ def load_plan(path: Path) -> Plan:
     raise ConfigurationError(count + first, problems=(first, *others))
 
 
-def examine(path: Path) -> tuple[Plan | None, list[Problem]]:
+def examine(path: Path, content: bytes | None = None) -> tuple[Plan | None, list[Problem]]:
     """The plan, None where there are errors, and everything that was found; never raises for what is wrong with
-    the file."""
+    the file. `content` is what would stand there, where it does not yet."""
     problems = Problems(str(path))
     with _without_collecting():
-        plan = _read(path, problems)
+        plan = _read(path, problems, content)
     found = problems.in_order()
     return (None if any(problem.severity == "error" for problem in found) else plan), found
 
@@ -63,8 +63,9 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _read(path: Path, problems: Problems) -> Plan | None:
-    content = read_file(path, problems, largest=LARGEST_FILE)
+def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
+    if content is None:
+        content = read_file(path, problems, largest=LARGEST_FILE)
     text = decode(content, problems) if content is not None else None
     tree = read_tree(text, problems, EXTENT) if text is not None else None
     if tree is None:

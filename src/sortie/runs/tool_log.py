@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ..protocol.safefiles import open_directory, open_regular
-from ..tools.definitions import TRACKER_API
+from ..tools.definitions import BROKERED, TRACKER_API
 from ..tools.envelope import is_error
 from ..tools.record import LONGEST_WORD, UNKNOWN, particulars
 from .toolkit import tool_names
@@ -38,7 +38,7 @@ class ToolCall(Struct, frozen=True):
     def recorded(cls, line: bytes, *, brokered: bool = False) -> ToolCall | None:
         """The call that a line tells of; None where it tells of none, or of one that is not believed.
 
-        `brokered`: calls of `tracker_api` are made by the orchestrator, which believes itself alone.
+        `brokered`: what the orchestrator does for the agent it knows itself, and believes itself alone.
         """
         try:
             call = msgspec.json.decode(line, type=cls)
@@ -53,7 +53,7 @@ class ToolCall(Struct, frozen=True):
             and (call.tool == TRACKER_API.name or not any(words))
             and all(len(word) <= LONGEST_WORD and word.isprintable() for word in words)
         )
-        return call if sound and not (brokered and call.tool == TRACKER_API.name) else None
+        return call if sound and not (brokered and call.tool in BROKERED) else None
 
     @classmethod
     def made(cls, tool: str, arguments: object, answer: object, ms: float) -> ToolCall:

@@ -139,6 +139,9 @@ MESSAGE_LIST = Definition(
     tier=1,
 )
 
+# Where there is a broker, the orchestrator makes these calls: a tool server only passes them on.
+BROKERED = frozenset({TRACKER_API.name, MESSAGE_SEND.name, MESSAGE_LIST.name})
+
 BUILTIN = {
     definition.name: definition
     for definition in (TRACKER_API, SORTIE_STATUS, WORKSPACE_HISTORY, MESSAGE_SEND, MESSAGE_LIST)
