@@ -68,6 +68,8 @@ def _put_report(plan: Plan, task: str, report: str) -> None:
             believed = read_task_status(folder).status
             if believed and believed.state == "pending":
                 _say_failed(folder, believed, report)
+            elif believed and believed.error and believed.error.type:
+                report = report.replace(f"\n{_KINDS['task_failed']}\n", f"\n{believed.error.type}\n", 1)
             with open_directory(folder, "outbox") as outbox, suppress(FileExistsError):
                 created = os.open(
                     FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=outbox
