@@ -283,13 +283,16 @@ def test_what_it_wrote_cannot_talk_to_the_terminal(person):
     assert not any(character in done.stdout + done.stderr for character in "\x1b\x07\u202e")
 
 
-def test_an_agent_that_fails_is_told_and_what_it_left_is_kept(person):
-    person.round(1, f"cat > plan.yaml <<'END'\n{BAD}END\necho no more credit; exit 7\n")
+@pytest.mark.parametrize("left", [BAD, GOOD])
+def test_an_agent_that_fails_is_told_and_what_it_left_is_kept(person, left):
+    """It was not done, whatever it had written."""
+    person.round(1, f"cat > plan.yaml <<'END'\n{left}END\necho no more credit; exit 7\n")
     done = person.new(*AGENT)
     assert done.returncode == 1
     assert "command did not come to a plan: turn_failed: " in done.stderr
     assert "no more credit. The last proposal is kept as plan.yaml.rejected." in done.stderr
-    assert person.read("plan.yaml.rejected") == BAD
+    assert person.read("plan.yaml.rejected") == left
+    assert "plan.yaml" not in person.names()
 
 
 def test_a_program_that_is_missing_is_told(person):
