@@ -301,7 +301,19 @@ def test_a_program_that_is_missing_is_told(person):
     assert "plan.yaml.rejected" not in person.names()
 
 
-def test_whoever_interrupts_it_ends_the_agent_and_leaves_nothing(person):
+def test_what_an_agent_leaves_behind_ends_with_it(person):
+    (person.directory / "plan-1").write_text(GOOD)
+    leave = (
+        'env -i setsid -f sh -c "cd /; echo \\$\\$ > $home/pid; sleep 1000"; until [ -s "$home/pid" ]; do :; done'
+    )
+    person.round(1, f'cp "$home/plan-1" plan.yaml; {leave}\n')
+    assert person.new(*AGENT).returncode == 0
+    pid = int(person.read("pid"))
+    wait_for(lambda: not is_alive(pid))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_interrupts_it_ends_the_agent_and_leaves_nothing(person, number):
     person.round(1, 'echo $$ > "$home/pid"; sleep 1000\n')
     running = subprocess.Popen(
         [*COMMAND, "new", "GOAL.md", *AGENT],
@@ -312,7 +324,7 @@ def test_whoever_interrupts_it_ends_the_agent_and_leaves_nothing(person):
         start_new_session=True,
     )
     pid = int(wait_for(lambda: (person.directory / "pid").exists() and person.read("pid").strip()))
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, said = running.communicate(timeout=DEADLINE)
     assert (running.returncode, "Interrupted." in said) == (1, True), said
     wait_for(lambda: not is_alive(pid))
