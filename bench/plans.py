@@ -1,4 +1,4 @@
-"""What a plan costs: overhead per task, ready to started, memory; for chains, fans and random graphs of many sizes."""
+"""What a plan costs: overhead per task, ready to started, memory; for chains, fans and random graphs."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ SHAPES: dict[str, Callable[[int], Edges]] = {"chain": chain, "fan": fan, "random
 
 
 class Measured(Struct, frozen=True):
-    """Tasks per second, seconds of CPU for each, seconds from the end of the last that each waits for to its start where
-    there was a slot, and mebibytes."""
+    """Tasks per second, seconds of CPU for each, seconds from the end of the last that each waits for to its start
+    where there was a slot, and mebibytes."""
 
     rate: float
     cpu: float

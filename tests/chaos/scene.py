@@ -226,7 +226,7 @@ class Scene:
     def survivors(self) -> list[int]:
         """Living processes of this scene: agents, hooks, and whatever these started."""
         wanted = f"CHAOS_DIARY={self.diary}".encode()
-        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if _carries(pid, wanted)]
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if carries(pid, wanted)]
 
 
 def _issue(name: str, place: int) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _issue(name: str, place: int) -> dict[str, Any]:
     return {"id": f"id-{name}", "identifier": name, "title": name, "state": "To Do", "created_at": created}
 
 
-def _carries(pid: int, variable: bytes) -> bool:
+def carries(pid: int, variable: bytes) -> bool:
     """Whether it was started with this variable. A process that has ended has no environment any more."""
     try:
         return variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

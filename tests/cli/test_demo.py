@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -50,3 +51,38 @@ def test_where_nobody_reads_nothing_is_left(tmp_path):
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_of_a_plan_goes_as_scripted_and_what_it_advises_works(tmp_path):
+    place = tmp_path / "demo"
+    environ = {"PATH": "/usr/bin:/bin", "COLUMNS": "60"}
+    argv = [sys.executable, "-m", "sortie", "demo", "plan", "--keep", str(place)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=environ, encoding="utf-8")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("  ✓ ") == 6 and "✗" not in done.stdout
+    assert "credits started run" in done.stderr
+    advice = [re.split(r"  +", line.strip())[1] for line in done.stdout.partition("What next\n")[2].splitlines()]
+    assert [line.partition(" -m sortie ")[2].split()[:2] for line in advice[:-1]] == [
+        ["plan", verb] for verb in ("why", "graph", "fix", "accept", "run", "collect")
+    ]
+    for command in advice:
+        tried = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=50, env=environ)
+        assert tried.returncode == 0, command + tried.stderr
+    assert not place.exists()
+
+
+def test_the_demo_of_a_plan_for_programs(tmp_path, capsys):
+    said = ask(capsys, "demo", "plan", "--keep", str(tmp_path / "demo"), "--json")
+    played = json.loads(said.out)
+    assert said.code == 0 and played["ok"] and len(played["checks"]) == 6
+    assert {task["task"] for task in played["tasks"] if task["state"] != "completed"} == {
+        "review",
+        "announce",
+        "benchmarks",
+        "speed",
+    }
+
+
+def test_another_demo_than_there_is_is_refused(capsys):
+    said = ask(capsys, "demo", "circus")
+    assert said.code == 2 and "'issues', 'plan'" in said.err

@@ -21,7 +21,7 @@ def test_every_rule_of_the_status_protocol_is_proved_from_end_to_end():
     assert [rule for rule in ours if not any(test.startswith("tests/e2e/") for test in found.get(rule, []))] == []
 
 
-@pytest.mark.parametrize(("family", "last"), [("A2O", 26), ("COM", 3), ("EXT", 15)])
+@pytest.mark.parametrize(("family", "last"), [("A2O", 26), ("COM", 3), ("EXT", 15), ("BOX", 12)])
 def test_all_rules_of_a_family_are_on_the_page(family, last):
     found = [rule for rule in sorted(rules()) if rule.startswith(f"{family}-")]
     assert found == [f"{family}-{number:02}" for number in range(1, last + 1)]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from .hostile_plan import HostilePlan
 from .plan_project import PlanProject
 from .project import Project
 
@@ -29,6 +30,13 @@ def plan(tmp_path: Path) -> Iterator[PlanProject]:
     root = tmp_path / "plan"
     root.mkdir()
     made = PlanProject(root)
+    yield made
+    made.clean_up()
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Iterator[HostilePlan]:
+    made = HostilePlan(tmp_path / "plan")
     yield made
     made.clean_up()
 

@@ -1,6 +1,7 @@
 """A plan on disk and the real `sortie plan` as a child process: what each test writes, runs and reads back.
 
-Each task has a shell script of its own, `agents/<task>.sh`, which is its agent. Scripts append lines to `$DIARY`, a file
+Each task has a shell script of its own, `agents/<task>.sh`, which is its agent. Scripts append lines to `$DIARY`, a
+file
 outside every task folder, so the order of what happened in different processes can be read there.
 """
 
@@ -32,7 +33,10 @@ PRELUDE = """\
 set -eu
 task=$SORTIE_ISSUE_ID
 say() { echo "$task $*" >> "$DIARY"; }
-deliver() { echo "${1:-made by $task}" > outbox/result.md; printf '# Done by %s\\n- [x] done\\n' "$task" > outbox/summary.md; }
+deliver() {
+  echo "${1:-made by $task}" > outbox/result.md
+  printf '# Done by %s\\n- [x] done\\n' "$task" > outbox/summary.md
+}
 status() { printf '%s' "$1" > status.json; }
 """
 
@@ -153,7 +157,8 @@ class PlanProject:
 
     def note(self, task: str) -> str:
         told = json.loads(self.sortie("status", "--json").stdout)
-        return next(one["note"] for one in told["tasks"] if one["task"] == task)
+        notes: dict[str, str] = {one["task"]: one["note"] for one in told["tasks"]}
+        return notes[task]
 
     def schedule(self) -> Schedule:
         with closing(connect_readonly(self.store)) as db:

@@ -15,8 +15,10 @@ def test_outputs_of_a_dependency_are_in_the_inbox_before_the_start(plan):
     """BOX-08: what was asked for, where it was asked for, and nothing else; with the manifest of the document."""
     plan.task(
         "collect",
+        "[ -d attempts ] || { echo half > outbox/half; exit 1; }\n"
         "deliver; mkdir outbox/data; echo 1 > outbox/data/a; echo 2 > outbox/data/b; echo s > outbox/sources.md",
         outputs=["result.md", "data/", "sources.md"],
+        retries=1,
     )
     plan.task("check")
     wanted = {"task": "collect", "outputs": ["outbox/data/", "outbox/sources.md"], "copy_to": "inbox/source_data/"}
@@ -51,6 +53,7 @@ def test_outputs_of_a_dependency_are_in_the_inbox_before_the_start(plan):
     delivered = {path: sha256 for path, _, sha256 in plan.memo("collect").files}
     assert received.keys() == {"outbox/data/a", "outbox/data/b", "outbox/sources.md"}, "rule 12"
     assert all(entry["sha256"] == delivered[path] for path, entry in received.items())
+    assert {(entry["agent"], entry["attempt"]) for entry in received.values()} == {("collect", 2)}
 
 
 def test_without_more_words_all_declared_outputs_go_to_a_folder_of_the_dependency(plan):

@@ -1,4 +1,4 @@
-"""The folder of a task with a real agent in it: what it is given, what it says, what it delivers, how it is judged."""
+"""The folder of a task with a real agent in it: what it is given, says and delivers, and how it is judged."""
 
 from __future__ import annotations
 
@@ -58,9 +58,11 @@ def test_instructions_have_every_section_of_the_document_from_the_plan(plan):
 def test_inputs_are_copies_that_an_agent_should_not_change_and_originals_stay(plan):
     """BOX-04, rule 11: modes forbid it, the hash tells, and nothing but the copy is touched."""
     (plan.root / "data.csv").write_text("original")
-    spoil = "chmod -R u+w inbox SKILL.md; echo spoiled > inbox/data.csv; echo x > inbox/more; echo y >> SKILL.md; deliver"
+    spoil = "chmod -R u+w inbox SKILL.md; echo spoiled > inbox/data.csv; echo x > inbox/more; echo y >> SKILL.md"
     plan.task(
-        "one", f'say "$(stat -c %a inbox/data.csv inbox SKILL.md | tr "\\n" " ")"; {spoil}', inputs=["data.csv"]
+        "one",
+        f'say "$(stat -c %a inbox/data.csv inbox SKILL.md | tr "\\n" " ")"; {spoil}; deliver',
+        inputs=["data.csv"],
     )
     log = plan.run()
     assert plan.diary() == ["one 444 550 444 "]
@@ -94,7 +96,8 @@ def test_a_task_that_says_completed_and_delivered_is_completed(plan):
     script = """\
         status '{"state": "running", "started": "'$(date -u +%Y-%m-%dT%H:%M:%SZ)'"}'
         deliver
-        echo log > outbox/changelog.md; mkdir outbox/data; echo 1 > outbox/data/a.csv; echo {} > outbox/metadata.json
+        echo log > outbox/changelog.md; mkdir outbox/data
+        echo 1 > outbox/data/a.csv; echo {} > outbox/metadata.json
         echo temporary > workspace/notes
         status '{"state": "completed", "metrics": {"files_processed": 12}}'
     """
@@ -216,8 +219,8 @@ STATUSES = {
 
 @pytest.mark.parametrize("kind", list(STATUSES))
 def test_every_odd_status_has_its_outcome_and_is_reported(plan, kind):
-    """BOX-02, rules 2, 3 and 17: what is not believed leaves the last good status standing; here that is pending, so
-    a task of which nothing can be read ended without a final state, and one that never spoke is judged by its outbox."""
+    """BOX-02, rules 2, 3 and 17: what is not believed leaves the last good status standing. Here that is pending: a
+    task of which nothing can be read ended without a final state, one that never spoke is judged by its outbox."""
     script, state = STATUSES[kind]
     plan.task("one", f"deliver; {script}")
     plan.run(0 if state == "completed" else 3)
@@ -261,7 +264,8 @@ def test_progress_is_shown_while_the_agent_works(plan):
     )
     plan.task(
         "one",
-        f'status \'{progress}\'; say here; while [ ! -e "$SORTIE_WORKFLOW_DIR/go" ]; do :; done; deliver; status \'{{"state": "completed"}}\'',
+        f"status '{progress}'; say here; while [ ! -e \"$SORTIE_WORKFLOW_DIR/go\" ]; do :; done; deliver\n"
+        """status '{"state": "completed"}'""",
     )
     running = plan.start()
     plan.until_said("one here")

@@ -1,231 +1,73 @@
-"""`sortie demo`: the main job on embedded defaults, with agents of all manners; it checks and explains itself."""
+"""`sortie demo`: a show on embedded defaults, in a directory that stays; it checks and explains itself."""
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
-import sys
 import tempfile
-from importlib.resources import files
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import anyio
 import click
-from msgspec import Struct
 
-from ..core import events as ev
-from ..engine.orchestrator import Orchestrator
-from ..engine.report import Summary
 from ..errors import SortieError
-from ..hosts.local_host import LocalHost
-from ..sources.adapters import load_workflow
-from ..sources.issues import IssueSource
+from .demo_show import Played, Show
 from .format import clean, program
 from .main import DONE, FAILED, decided
 from .printing import print_json, styled
-from .run import serve_with_output
-from .run_summary import IssueTally, Tally, plain, print_tally
 from .store_access import json_option
 
-if TYPE_CHECKING:
-    from .run import Output
-
-INTRODUCTION = """\
-Six issues in a file, up to three agents at a time, each a real process in a workspace of its own.
-One needs two turns, one blocks, one crashes, one waits for another, one leaves a daemon behind.
-"""
-DEADLINE = 60.0
-REVIEWED = "DEMO-1"
-SETTLED = ("handed off", "parked")
+SHOWS = ("issues", "plan")
 
 
 @click.command("demo")
+@click.argument("show", type=click.Choice(SHOWS), default="issues", metavar=f"[{'|'.join(SHOWS)}]")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Run it in DIR.")
 @json_option
-def demo_command(keep: Path | None, as_json: bool) -> int:
+def demo_command(show: str, keep: Path | None, as_json: bool) -> int:
     """See Sortie do its job: no account, no network, about ten seconds.
 
-    It runs in a directory of its own and checks itself: exit code 0 where everything went as scripted.
+    `sortie demo` works off six issues, `sortie demo plan` runs nine tasks that wait for each other. It runs in a
+    directory of its own and checks itself: exit code 0 where everything went as scripted.
     """
     if keep and keep.exists() and any(keep.iterdir()):
         raise SortieError(f"{keep} is not empty.", fix="Name a directory that does not exist yet.")
+    on_stage: Show = import_module(f"sortie.cli.demo_{show}").SHOW
     if not as_json:
-        click.echo(INTRODUCTION)  # where nobody reads that, nothing is made
-    directory = _prepare(keep)
-    result = _run_demo(directory)
-    code = decided(DONE if result.ok else FAILED)
+        click.echo(on_stage.introduction)  # where nobody reads that, nothing is made
+    directory = _make_directory(keep)
+    on_stage.prepare(directory)
+    played = on_stage.play(directory)
+    code = decided(DONE if played.ok else FAILED)
     if as_json:
-        print_json(result.plain())
+        print_json({"ok": played.ok, "checks": played.checks, **played.data})
     else:
-        _print_result(result)
+        _print_result(played, directory)
     return code
 
 
-def _prepare(keep: Path | None) -> Path:
-    """A directory with the workflow, the issues and the agent; named at once, because it stays."""
+def _make_directory(keep: Path | None) -> Path:
+    """Named at once, because it stays."""
     if keep is None:
         directory = Path(tempfile.mkdtemp(prefix="sortie-demo-"))
     else:
         keep.mkdir(parents=True, exist_ok=True)
         directory = keep.absolute()
     click.echo(f"It runs in {clean(str(directory))}, which stays until you remove it.", err=True)
-    command = f'exec {shlex.quote(sys.executable)} -I "$SORTIE_WORKFLOW_DIR/agent.py"'
-    for name, target in (
-        ("WORKFLOW.md", "WORKFLOW.md"),
-        ("issues.json", "issues.json"),
-        ("demo_agent.py", "agent.py"),
-    ):
-        text = files("sortie.cli").joinpath("templates", "demo", name).read_text("utf-8")
-        (directory / target).write_text(text.replace("@COMMAND@", json.dumps(command)), "utf-8")
     return directory
 
 
-def _print_result(result: DemoResult) -> None:
+def _print_result(played: Played, directory: Path) -> None:
     click.echo()
-    print_tally(result.tally)
+    played.print_table()
     click.echo(styled("\nWhat you saw", "bold"))
-    for check in result.checks:
+    for check in played.checks:
         mark = styled("✓", "green") if check.seen else styled("✗", "bold red")
         click.echo(f"  {mark} {clean(check.sentence)}")
-    if not result.ok:
+    if not played.ok:
         click.echo(styled("\nThis did not go as scripted.", "bold red"))
-    workflow = shlex.quote(str(result.directory / "WORKFLOW.md"))
     click.echo(styled("\nWhat next", "bold"))
-    for purpose, command in (
-        ("why DEMO-3 ran twice  ", f"{program()} why DEMO-3 -w {workflow}"),
-        ("what DEMO-1 said      ", f"{program()} logs DEMO-1 -w {workflow}"),
-        ("your own issues       ", f"{program()} init my-project"),
-        ("remove what it left   ", f"rm -r {shlex.quote(str(result.directory))}"),
-    ):
-        click.echo(styled(f"  {purpose}", "dim") + clean(command))
-
-
-class DemoCheck(Struct, frozen=True):
-    """Something that everyone who watches the demo must have seen."""
-
-    sentence: str
-    seen: bool
-
-
-class DemoResult(Struct, frozen=True):
-    directory: Path
-    tally: Tally
-    checks: tuple[DemoCheck, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(check.seen for check in self.checks)
-
-    def plain(self) -> dict[str, Any]:
-        return {
-            "ok": self.ok,
-            "workflow": str(self.directory / "WORKFLOW.md"),
-            "checks": self.checks,
-            "issues": [plain(line) for line in _by_name(self.tally).values()],
-        }
-
-
-class DemoOrchestrator(Orchestrator):
-    """Drains itself when all six issues are settled: a reviewer acts in between, so being idle is not the end."""
-
-    def __init__(self, workflow: Path, environ: dict[str, str], tally: Tally, output: Output) -> None:
-        source = IssueSource.open(workflow, environ)
-        database = source.config.db_path
-        super().__init__(
-            source,
-            [LocalHost(database, environ)],
-            database,
-            listeners=[tally.on_event, self._drain_when_settled, output.on_event],
-            on_trouble=output.on_trouble,
-        )
-        self._tracker = source.tracker
-        self._tally = tally
-        self._output = output
-
-    async def run(self, *, until_idle: bool = False) -> Summary:  # noqa: ARG002
-        self._handed_over = anyio.Event()
-        async with anyio.create_task_group() as beside:
-            beside.start_soon(self._review)
-            beside.start_soon(self._end_in_time)
-            summary = await super().run()
-            beside.cancel_scope.cancel()
-        return summary
-
-    def _drain_when_settled(self, event: ev.AnyEvent) -> None:
-        if isinstance(event, ev.Settled):
-            if event.identifier == REVIEWED:
-                self._handed_over.set()
-            lines = self._tally.lines.values()
-            if len(lines) == 6 and all(line.outcome in SETTLED for line in lines):
-                self.drain()
-
-    async def _review(self) -> None:
-        await self._handed_over.wait()
-        self._output.log("info", f"{REVIEWED} a person approves it: the demo moves it to Done, as you would")
-        with anyio.fail_after(DEADLINE):
-            await self._tracker.transition("1", "Done")
-
-    async def _end_in_time(self) -> None:
-        await anyio.sleep(DEADLINE)
-        self.drain()
-
-
-def _run_demo(directory: Path) -> DemoResult:
-    """Run it to its end. What the caller's environment says about other workflows is left out."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("SORTIE_")}
-    workflow = directory / "WORKFLOW.md"
-    config = load_workflow(workflow, environ, None).config
-    tally = Tally()
-
-    def build(output: Output) -> DemoOrchestrator:
-        return DemoOrchestrator(workflow, environ, tally, output)
-
-    serve_with_output(build, config.secrets, {})
-    return DemoResult(directory, tally, tuple(_checks(tally, config.workspace.root / "DEMO-5" / "daemon.pid")))
-
-
-def _checks(tally: Tally, daemon: Path) -> list[DemoCheck]:
-    line = {f"DEMO-{number}": IssueTally(f"DEMO-{number}") for number in range(1, 7)} | _by_name(tally)
-    first, blocked, crashed, second = line["DEMO-1"], line["DEMO-2"], line["DEMO-3"], line["DEMO-4"]
-    return [
-        DemoCheck(
-            "DEMO-1 took two turns and asked for a review; it was handed over to In Review.",
-            first.outcome == "handed off" and first.turns == 2,
-        ),
-        DemoCheck(
-            "DEMO-2 blocked; it stays parked, with its reason, until a person acts.",
-            blocked.outcome == "parked" and "password" in blocked.reason,
-        ),
-        DemoCheck(
-            "DEMO-3 crashed, was tried again after a pause, and got through.",
-            crashed.outcome == "handed off" and crashed.attempts == 2,
-        ),
-        DemoCheck(
-            "DEMO-4 waited until DEMO-1 was approved.",
-            second.outcome == "handed off" and second.started > first.started + first.seconds,
-        ),
-        DemoCheck(
-            "DEMO-5 left a daemon behind, in a session of its own; it was found and ended.",
-            line["DEMO-5"].outcome == "handed off" and _was_ended(daemon),
-        ),
-        DemoCheck("DEMO-6 waited for a free slot, then did its work.", line["DEMO-6"].outcome == "handed off"),
-    ]
-
-
-def _by_name(tally: Tally) -> dict[str, IssueTally]:
-    lines = sorted(tally.lines.values(), key=lambda line: line.identifier)
-    return {line.identifier: line for line in lines}
-
-
-def _was_ended(daemon: Path) -> bool:
-    """It was started, and no process with its number is it."""
-    try:
-        pid = daemon.read_text("ascii")
-    except FileNotFoundError:
-        return False
-    try:
-        return b"sortie-demo-daemon" not in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except FileNotFoundError:
-        return True
+    advice = [(purpose, f"{program()} {command}") for purpose, command in played.advice]
+    advice.append(("remove what it left", f"rm -r {shlex.quote(str(directory))}"))
+    width = max(len(purpose) for purpose, _ in advice)
+    for purpose, command in advice:
+        click.echo(styled(f"  {purpose:<{width}}  ", "dim") + clean(command))

@@ -16,6 +16,8 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 named_workflow: ContextVar[str] = ContextVar("named_workflow", default="")
 _ADVICE = re.compile(r"`(sortie ([a-z][a-z-]*)[^`\n]*)`")
 _WITHOUT_WORKFLOW = ("init", "demo", "mcp-server")
+# Advice with one of these needs no further word.
+_COMPLETE = (" --help", " -w ", " -p ", " -o ")
 _LINE_ENDS = re.compile(r"[\n\r\v\f\u0085\u2028\u2029]+")
 
 
@@ -87,7 +89,7 @@ def runnable(text: str) -> str:
 
 def _on_the_workflow(advice: re.Match[str]) -> str:
     place, (words, verb) = named_workflow.get(), advice.group(1, 2)
-    if not place or verb in _WITHOUT_WORKFLOW or " --help" in words or " -w " in words or " -p " in words:
+    if not place or verb in _WITHOUT_WORKFLOW or any(option in words for option in _COMPLETE):
         return advice[0]
     return f"`{words} {'-p' if verb == 'plan' else '-w'} {shlex.quote(place)}`"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -107,9 +108,20 @@ def load(path: Path) -> Plan:
     from ..plans.load import load_plan
 
     if not path.exists():
-        fix = "`sortie plan new GOAL.md` writes one; or name another file."
+        fix = f"`sortie plan new GOAL.md -o {shlex.quote(str(path))}` writes one; or name another file."
         raise ConfigurationError(f"There is no {path}.", fix=fix)
     return load_plan(path)
+
+
+def require_task(plan: Plan, *tasks: str) -> None:
+    """Raises `SortieError` where the plan has no task of this name."""
+    from ..errors import SortieError
+    from ..workflow.problems import did_you_mean
+
+    for task in tasks:
+        if task not in plan.by_name:
+            close = did_you_mean(task, plan.by_name)
+            raise SortieError(f"The plan has no task {task}{close or '.'}")
 
 
 def store_of(path: Path) -> Path:

@@ -30,6 +30,7 @@ MARKS = {
     "failed": ("✗", "red"),
     "incomplete": ("✗", "red"),
     "blocked": ("■", "yellow"),
+    "stale": ("●", "dim cyan"),
     "outdated": ("↻", "dim yellow"),
     "ready": ("◇", "blue"),
     "waiting": ("○", "bright_black"),

@@ -18,7 +18,7 @@ from ..errors import SortieError, StoreLocked
 from ..plans.plan import FIXES, Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .plan import load, plan_option
+from .plan import load, plan_option, require_task
 
 if TYPE_CHECKING:
     from ..core.operator import Reply
@@ -51,8 +51,8 @@ def retry_command(tasks: tuple[str, ...], plan: Path) -> int:
 def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
     """Correct inputs of a task and try it again: each file takes the place of the input of that name."""
     loaded = load(plan)
-    if task not in loaded.by_name:
-        raise SortieError(f"The plan has no task {task}.")
+    require_task(loaded, task)
+    _require_store(loaded)
     for given in inputs:
         _put_fix(loaded, task, given)
     return _decide("reopen", (task,), loaded)
@@ -83,6 +83,7 @@ def stop_command(tasks: tuple[str, ...], plan: Path) -> int:
 
 
 def _put_fix(plan: Plan, task: str, given: str) -> None:
+    from ..plans.inbox_check import RESERVED
     from ..plans.shape import below
     from ..workflow.fields import Unfit
 
@@ -94,6 +95,8 @@ def _put_fix(plan: Plan, task: str, given: str) -> None:
         name = below("inbox", name or path.name)
     except Unfit as unfit:
         raise SortieError(f"{name} is no name below the inbox: it {unfit}.") from unfit
+    if name in RESERVED:
+        raise SortieError(f"inbox/{name} is made from the plan.", fix="Change the plan instead; it is followed.")
     target = plan.root / FIXES / task / name
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
@@ -103,17 +106,17 @@ def _put_fix(plan: Plan, task: str, given: str) -> None:
 
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
     named = list(dict.fromkeys(tasks))
-    for task in named:
-        if task not in plan.by_name:
-            from ..workflow.problems import did_you_mean
-
-            raise SortieError(f"The plan has no task {task}{did_you_mean(task, plan.by_name)}.")
-    if not plan.store.exists():
-        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
+    require_task(plan, *named)
+    _require_store(plan)
     replies = _carry_out(plan, verb, named)
     for reply in replies:
         click.echo(clean(runnable(reply.outcome)), err=not reply.ok)
     return DONE if all(reply.ok for reply in replies) else FAILED
+
+
+def _require_store(plan: Plan) -> None:
+    if not plan.store.exists():
+        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
 
 
 def _carry_out(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:

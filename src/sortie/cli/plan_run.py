@@ -99,20 +99,28 @@ def serve_plan(
 
 
 def _say_what_is_done_again(source: PlanSource) -> None:
-    from ..plans.graph import descendants
-    from ..plans.progress import COMPLETED
-
     if not source.again:
         return
+    they_are = "it is" if len(source.again) == 1 else "they are"
     click.echo(
-        clean(f"To be done again: {', '.join(source.again)} (what they are asked for, or given, changed)."),
+        clean(f"To be done again: {', '.join(source.again)} (what {they_are} asked for, or given, changed)."),
         err=True,
     )
-    edges = {task.name: task.waits_for for task in source.plan.tasks}
-    states = source.progress.states
-    after = {name for one in source.again for name in descendants(edges, one) if states[name] == COMPLETED}
-    if after:
-        click.echo(clean(f"After that, if what they get changes: {', '.join(sorted(after))}."), err=True)
+    if after := _may_follow(source):
+        click.echo(clean(f"After that, if what they get changes: {', '.join(after)}."), err=True)
+
+
+def _may_follow(source: PlanSource) -> list[str]:
+    """Completed tasks that are done again if what those before them deliver then is something else."""
+    from ..plans.progress import COMPLETED
+
+    todo, touched = list(source.again), set[str]()
+    while todo:  # one walk for all of them: a change may touch thousands
+        for name in source.progress.dependants[todo.pop()]:
+            if name not in touched:
+                touched.add(name)
+                todo.append(name)
+    return [name for name, state in source.progress.states.items() if name in touched and state == COMPLETED]
 
 
 def _show_plan(source: PlanSource, before: Loaded | None) -> int:
@@ -122,11 +130,14 @@ def _show_plan(source: PlanSource, before: Loaded | None) -> int:
 
     schedule = before.schedule if before else Schedule()
     found = standings(source.plan, schedule, time.time(), served=False)
+    follow = set(_may_follow(source))
     rows = []
     for task in source.plan.tasks:
-        standing = found[task.name]
-        again = source.again.get(task.name)
-        state, note = ("outdated", f"would be done again: {again}") if again else (standing.state, standing.note)
+        state, note = found[task.name].state, found[task.name].note
+        if again := source.again.get(task.name):
+            state, note = "outdated", f"would be done again: {again}"
+        elif task.name in follow:
+            state, note = "outdated", "would be done again if what it gets changes"
         rows.append((task.name, state, note))
     print_table(Columns(("task", "state", "because"), rows, cut=("because",)))
     return DONE
@@ -134,7 +145,8 @@ def _show_plan(source: PlanSource, before: Loaded | None) -> int:
 
 def _close(plan: Plan, summary: Summary) -> int:
     """What came of it, and what a person can do about the rest."""
-    from .plan_status import look_at, print_standing
+    from .plan_status import look_at, print_standing, what_is_left
+    from .printing import print_sentence
 
     lines = look_at(plan)
     done = all(line.state == "completed" for line in lines)
@@ -144,4 +156,6 @@ def _close(plan: Plan, summary: Summary) -> int:
         click.echo(runnable("Stopped; the next `sortie plan run` goes on."))
     elif done:
         click.echo(runnable("Every task is completed; `sortie plan collect` brings the results together."))
+    else:
+        print_sentence(what_is_left(lines))
     return code

@@ -13,7 +13,6 @@ import click
 
 from ..core.narrate import narrate
 from ..core.redact import Redactor
-from ..errors import SortieError
 from ..plans.graph import layers
 from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
@@ -25,9 +24,9 @@ from ..store.lock import holder_of
 from ..store.queries import Used, events, used_by_issue
 from .format import amount, clean, duration, runnable, stamp
 from .main import DONE
-from .plan import load, plan_argument, plan_option
+from .plan import load, plan_argument, plan_option, require_task
 from .plan_look import progress_of
-from .printing import Columns, print_json, print_sentence, print_table, styled
+from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import json_option
 from .why import EVENTS_SHOWN, plain_event
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ..core.schedule import Schedule
 
 MOST_LISTED = 200
+MOST_NAMED = 5
 
 
 @click.command("status")
@@ -45,7 +45,7 @@ def status_command(plan: Path, as_json: bool) -> int:
     loaded = load(plan)
     lines = look_at(loaded)
     if as_json:
-        print_json(_plain(loaded, lines))
+        print_json(plain(loaded, lines))
     else:
         print_standing(loaded, lines)
     return DONE
@@ -59,10 +59,7 @@ def status_command(plan: Path, as_json: bool) -> int:
 def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     """Explain a task: how it stands, what it waits for, what is odd about it, and all that happened to it."""
     loaded = load(plan)
-    if task not in loaded.by_name:
-        from ..workflow.problems import did_you_mean
-
-        raise SortieError(f"The plan has no task {task}{did_you_mean(task, loaded.by_name)}.")
+    require_task(loaded, task)
     schedule, _, served = _stored(loaded)
     found = standings(loaded, schedule, time.time(), served=served)
     view = schedule.issues.get(task)
@@ -93,10 +90,11 @@ def _sentence(task: str, standing: Standing) -> str:
     note = f": {standing.note}" if standing.note else ""
     help_with = {
         "escalated": f" `sortie plan retry {task}`, `fix`, `skip` or `accept` decides.",
-        "failed": f" `sortie plan retry {task}` tries it again.",
+        "failed": f" `sortie plan retry {task}` tries it again, `fix` with a corrected input, `skip` does without.",
         "incomplete": f" `sortie plan retry {task}` tries it again, `accept` takes what is there.",
     }
-    return f"{task} is {standing.state}{note.rstrip('.')}.{help_with.get(standing.state, '')}"
+    state = "failed" if standing.state == "failed" else f"is {standing.state}"
+    return f"{task} {state}{note.rstrip('.')}.{help_with.get(standing.state, '')}"
 
 
 def _waits(plan: Plan, task: str, found: dict[str, Standing]) -> dict[str, str]:
@@ -134,7 +132,7 @@ def look_at(plan: Plan) -> list[TaskLine]:
             name=name,
             state=standing.state,
             note=standing.note,
-            progress=progress_of(plan, name) if standing.state in ("running", "stale") else "",
+            progress=progress_of(plan, name) if standing.state == "running" else "",
             seconds=taken.seconds,
             tokens=taken.tokens,
             cost_usd=taken.cost_usd,
@@ -154,7 +152,7 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
     counts = Counter(line.state for line in lines)
     cost, tokens = sum(line.cost_usd for line in lines), sum(line.tokens for line in lines)
     spent = f" ({amount(tokens)} tokens, ${cost:.2f})" if tokens or cost else ""
-    click.echo(styled(clean(f"{plan.name}: {counted(counts)}{spent}"), "bold"))
+    print_sentence(f"{plan.name}: {counted(counts)}{spent}", "bold")
     rows = [
         (
             line.name,
@@ -167,12 +165,32 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
         for line in lines[:MOST_LISTED]
     ]
     headers = ("task", "state", "time", "tokens", "cost", "because")
-    print_table(Columns(headers, rows, right=headers[2:5], cut=("because",), spare=("tokens", "cost", "time")))
+    spare = ("tokens", "cost", "time")
+    # Agents that cost nothing, or tell nothing about it, take no column for it.
+    shown = [at for at, header in enumerate(headers) if header not in spare or any(row[at] for row in rows)]
+    columns = [headers[at] for at in shown]
+    print_table(
+        Columns(columns, [[row[at] for at in shown] for row in rows], right=spare, cut=("because",), spare=spare)
+    )
     if len(lines) > MOST_LISTED:
         click.echo(runnable(f"… and {len(lines) - MOST_LISTED} more: `sortie plan status --json` has all of them."))
 
 
-def _plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
+def what_is_left(lines: Sequence[TaskLine]) -> str:
+    """Which tasks a person has to decide about before their plan can go on, and how."""
+    names = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
+    if not names:
+        held = next((line.name for line in lines if line.state == "ready"), "TASK")
+        return f"Not every task is completed: `sortie plan why {held}` says why."
+    one, more = names[0], len(names) - MOST_NAMED
+    named = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"Left to you: {named}. `sortie plan why {one}` tells what happened; `sortie plan retry {one}`, `fix`, "
+        "`skip` or `accept` decides, and `sortie plan run` goes on."
+    )
+
+
+def plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
     return {
         "plan": plan.name,
         "file": str(plan.path),

@@ -39,6 +39,12 @@ STYLES = {
     "needs-human-review": "green",
     "interrupted": "cyan",
     "would start": "green",
+    "running": "cyan",
+    "completed": "green",
+    "incomplete": "red",
+    "escalated": "magenta",
+    "outdated": "yellow",
+    "ready": "blue",
     "PASS": "green",
     "WARN": "yellow",
     "FAIL": "red",
@@ -82,9 +88,10 @@ def _escaped(character: str) -> str:
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def print_sentence(text: str) -> None:
+def print_sentence(text: str, style: str = "") -> None:
     """Our own words, folded between them on a terminal, one line elsewhere."""
-    click.echo("\n".join(_folded(clean(runnable(text)), room())))
+    for line in _folded(clean(runnable(text)), room()):
+        click.echo(styled(line, style))
 
 
 def print_table(columns: Columns) -> None:

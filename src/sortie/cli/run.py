@@ -169,7 +169,7 @@ def serve_with_output(
 
     def end_output() -> None:
         output.close()
-        click.echo(runnable("Ended at once. The next `sortie run` resumes what was running."), err=True)
+        click.echo("Ended at once. The next run resumes what was running.", err=True)
 
     with closing(output), _records_forwarded(output.log):
         output.open()

@@ -28,6 +28,7 @@ COLOURS = {
     "pending": ("#8c959f", "#f6f8fa", "#424a53", "#6e7681", "#161b22", "#b1bac4"),
     "ready": ("#0969da", "#ddf4ff", "#0a3069", "#58a6ff", "#0c2d6b", "#cae8ff"),
     "running": ("#0e7c86", "#c9f4f7", "#04393e", "#39c5cf", "#0b3b40", "#b3f0ff"),
+    "stale": ("#0e7c86", "#f6f8fa", "#04393e", "#39c5cf", "#161b22", "#b3f0ff"),
     "completed": ("#1a7f37", "#dafbe1", "#0b3d1a", "#3fb950", "#0f3d1e", "#aff5b4"),
     "failed": ("#cf222e", "#ffebe9", "#6e0d14", "#ff7b72", "#5a1218", "#ffdcd7"),
     "incomplete": ("#cf222e", "#ffebe9", "#6e0d14", "#ff7b72", "#5a1218", "#ffdcd7"),

@@ -19,6 +19,7 @@ STATES = (
     "failed",
     "incomplete",
     "blocked",
+    "stale",
     "outdated",
     "ready",
     "waiting",

@@ -81,7 +81,7 @@ class _Derived:
             name for name in task.waits_for if self.found[name].state in ("ready", "waiting", "running", "outdated")
         ]
         if undone:
-            return Standing("outdated", f"{_some(undone)} is done again")
+            return Standing("outdated", f"{_some(undone)} {'is' if len(undone) == 1 else 'are'} done again")
         odd = f" ({len(memo.findings)} odd: {memo.findings[0]})" if memo.findings else ""
         return Standing("completed", memo.why + odd)
 

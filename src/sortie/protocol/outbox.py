@@ -91,7 +91,7 @@ def missing(stock: Stock, required: Sequence[str]) -> list[str]:
     sizes = {file.path: file.size for file in stock.files}
     refused = dict(stock.refused)
     owed = [_owed(path, sizes, refused) for path in dict.fromkeys((SUMMARY, *required))]
-    if not any(_is_deliverable(path) and size for path, size in sizes.items()):
+    if not any(is_deliverable(path) and size for path, size in sizes.items()):
         owed.append("The outbox holds no deliverable: no file with content beside the summary.")
     return [sentence for sentence in owed if sentence]
 
@@ -105,7 +105,8 @@ def _owed(path: str, sizes: dict[str, int], refused: dict[str, str]) -> str:
     return f"{path} is refused: {refused[path]}." if path in refused else f"{path} is missing."
 
 
-def _is_deliverable(path: str) -> bool:
+def is_deliverable(path: str) -> bool:
+    """Whether a file is work: no summary, and nothing that tells of a failure."""
     return path not in _NO_DELIVERABLE and not path.startswith(_PARTIAL)
 
 

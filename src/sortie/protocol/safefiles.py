@@ -106,8 +106,8 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
 
 
 def write_new(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:
-    """A file where there is none: FileExistsError for whatever stands at `name`. Of one that could not be written to its
-    end, nothing stays."""
+    """A file where there is none: FileExistsError for whatever stands at `name`. Of one that could not be written
+    to its end, nothing stays."""
     descriptor = os.open(component(name), _CREATE, mode, dir_fd=directory)
     try:
         _write(descriptor, data)

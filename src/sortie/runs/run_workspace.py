@@ -164,6 +164,7 @@ def _claim(spec: RunSpec, archive: Path) -> tuple[Workspace, dict[str, Path]]:
         archive,
         from_thread.check_cancelled,
         has_hook=bool(spec.hooks.after_create),
+        key=spec.workspace.key,
     )
     if spec.workspace.kind == "task folder" and not spec.task:  # with one, `TaskRun` makes all of it
         make_task_folders(workspace)

@@ -82,9 +82,12 @@ class InboxFile(Struct, frozen=True, kw_only=True):
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """What another task hands over: files of its `folder`, each as (path there, path here, size, hash)."""
+    """What another task hands over: files of its `folder`, each as (path there, path here, size, hash).
+
+    `attempt` is the one that delivered them; 0 where a person accepted what was there."""
 
     task: str
+    attempt: int = 0
     folder: str
     files: tuple[tuple[str, str, int, str], ...]
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..errors import SortieError, WorkspaceError
 from ..protocol.delivered_copy import ChangedSince, copy_out
 from ..protocol.outbox import Delivered
-from ..protocol.safefiles import open_directory, write_atomic, write_new
+from ..protocol.safefiles import open_directory, write_new
 from ..protocol.seals import seal
 from ..protocol.session_files import DIRECTORY as SESSION
 from ..protocol.task_status import read_task_status, write_pending
@@ -77,6 +77,7 @@ def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> La
         write_pending(folder, attempt)
     for name in (OUTBOX, WORKSPACE):
         _make_directory(folder, name)
+    _put_skill(folder, task.skill.encode(), check)
     return LaidOut(attempt, goes_on, given)
 
 
@@ -175,7 +176,7 @@ def _make_directory(folder: int, name: str) -> None:
 
 
 def _give(folder: int, inbox: str, task: TaskSpec, check: Check) -> dict[str, str]:
-    """Write skill and inbox, the latter under this name; the hash of each file by the path that it will have.
+    """Make the inbox under this name; the hash of all that is given, by the path that it will have.
 
     Modes that forbid changes are a help against mistakes, not a lock: the hashes tell.
     """
@@ -191,17 +192,27 @@ def _give(folder: int, inbox: str, task: TaskSpec, check: Check) -> dict[str, st
         if task.received:
             giving.text(RECEIVED, _json(_receipt(task.received)))
         giving.close()
-    skill = task.skill.encode()
+    return giving.given | {SKILL: hashlib.sha256(task.skill.encode()).hexdigest()}
+
+
+def _put_skill(folder: int, skill: bytes, check: Check) -> None:
     try:
         write_new(folder, SKILL, skill, 0o444)
     except FileExistsError:
-        write_atomic(folder, SKILL, skill, 0o444)
-    return giving.given | {SKILL: hashlib.sha256(skill).hexdigest()}
+        remove_entry(folder, SKILL, check)
+        write_new(folder, SKILL, skill, 0o444)
 
 
 def _receipt(received: tuple[Received, ...]) -> list[dict[str, object]]:
     return [
-        {"agent": one.task, "file": path, "copied_to": here, "size": size, "sha256": digest}
+        {
+            "agent": one.task,
+            "attempt": one.attempt or None,
+            "file": path,
+            "copied_to": here,
+            "size": size,
+            "sha256": digest,
+        }
         for one in received
         for path, here, size, digest in one.files
     ]

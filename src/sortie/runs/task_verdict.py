@@ -62,7 +62,7 @@ def judge(state: str, lacking: Sequence[str], *, knows_protocol: bool, is_last: 
         return "failed"
     if state == "completed":
         return "incomplete" if lacking else "completed"
-    if not knows_protocol and not lacking:
+    if state == "pending" and not knows_protocol and not lacking:
         return "completed"
     if not is_last:
         return "goes on"
@@ -87,22 +87,29 @@ class TaskRun:
 
     async def prepare(self) -> Outcome | None:
         """The outcome of a run that has nothing left to do: what was cut short had come to its end already."""
-        goes_on = await to_thread.run_sync(self._prepare)
-        if not goes_on:
+        if not await to_thread.run_sync(self._prepare):
             return None
         outcome = await self.judge(is_last=False)
-        return outcome if outcome and outcome.status == "succeeded" else None
+        if outcome and outcome.status == "succeeded":
+            return outcome
+        # What it said last was not so. It may say something else now; who remembers nothing of it begins anew.
+        self._history, self._findings, self.shortfall = StatusHistory(), [], ""
+        if not self._spec.resume.session_id:
+            await to_thread.run_sync(self._lay_out, False)
+        return None
 
     def _prepare(self) -> bool:
-        folder, check = self._directory.fd, from_thread.check_cancelled
-        claims = read_task_status(folder).status
+        claims = read_task_status(self._directory.fd).status
         is_claimed = claims is not None and claims.state == "completed" and claims.attempt is not None
-        may_go_on = is_claimed or bool(self._spec.resume.session_id)
-        laid_out = lay_out(folder, self._task, check, may_go_on=may_go_on)
+        return self._lay_out(is_claimed or bool(self._spec.resume.session_id))
+
+    def _lay_out(self, may_go_on: bool) -> bool:
+        folder = self._directory.fd
+        laid_out = lay_out(folder, self._task, from_thread.check_cancelled, may_go_on=may_go_on)
         self._attempt, self._sealed = laid_out.attempt, laid_out.given
-        if laid_out.goes_on:
-            self._began_at = 0.0  # the agent of the run before is the one that goes on
-        else:
+        # The agent of the run before may be the one that goes on.
+        self._began_at = 0.0 if laid_out.goes_on else time.time()
+        if not laid_out.goes_on:
             self._history.take(read_task_status(folder), self._began_at, self._attempt, self._began_at)
         return laid_out.goes_on
 

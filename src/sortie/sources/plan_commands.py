@@ -10,7 +10,7 @@ from ..core.conclude import Next
 from ..errors import SortieError
 from ..plans.plan import Plan, Task
 from ..plans.progress import COMPLETED, PENDING, SKIPPED, Memo, Progress
-from ..protocol.outbox import Stock, take_stock
+from ..protocol.outbox import Stock, is_deliverable, take_stock
 from ..protocol.safefiles import open_directory
 
 VERBS = ("reopen", "skip", "accept")
@@ -18,7 +18,7 @@ VERBS = ("reopen", "skip", "accept")
 
 async def obey(verb: str, name: str, plan: Plan, progress: Progress, begun: Collection[str], sessions: int) -> Next:
     """Where the command leaves the task. `begun` are those that wait for their next attempt or for a person,
-    `sessions` is how many this one has used."""
+    or are done again for a change; `sessions` is how many this one has used."""
     match verb:
         case "reopen":
             return _reopen(name, progress, begun, sessions)
@@ -34,6 +34,10 @@ def _reopen(name: str, progress: Progress, begun: Collection[str], sessions: int
         blockers = progress.blockers(name)
         why = f"it waits for {', '.join(blockers)}" if blockers else "it is waiting for its turn"
         raise SortieError(f"{name} has not been tried yet: {why}.")
+    if cause := progress.cause_of_failure(name):
+        raise SortieError(
+            f"{name} cannot be tried again by itself: {cause}.", fix="Retry that one, or change the plan."
+        )
     return Next(then="again", why=f"{name} is tried again.", state=PENDING, memo=Memo(sessions=sessions).encode())
 
 
@@ -54,9 +58,10 @@ async def _accept(task: Task, plan: Plan, progress: Progress, sessions: int) -> 
     if stock.problem or (stock.refused and not task.skip_unsafe):
         why = stock.problem or "; ".join(f"{path}: {reason}" for path, reason in stock.refused[:5])
         raise SortieError(f"What {task.name} delivered cannot be taken: {why}.", fix="Mend it, then try again.")
-    if not stock.files:
+    if not any(is_deliverable(file.path) and file.size for file in stock.files):
         raise SortieError(
-            f"The outbox of {task.name} is empty.", fix=f"Put in {plan.root / task.name / 'outbox'} what it owes."
+            f"The outbox of {task.name} holds nothing to take.",
+            fix=f"Put in {plan.root / task.name / 'outbox'} what it owes.",
         )
     memo = Memo(
         sessions=sessions,

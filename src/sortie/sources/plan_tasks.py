@@ -185,14 +185,16 @@ class PlanSource(Source):
             for file in files
             if file.by_reference
         }
+        corrected = {f"inbox/{file.name}" for file in files}  # also what another task handed over
         received = [
             Received(
                 task=dependency.task,
+                attempt=self.progress.memos[dependency.task].attempt,
                 folder=str(self.plan.root / dependency.task),
                 files=tuple((file.path, file.here, file.size, file.sha256) for file in handed),
             )
             for dependency in task.depends_on
-            if (handed := self.progress.handed(dependency))
+            if (handed := [file for file in self.progress.handed(dependency) if file.here not in corrected])
         ]
         return TaskSpec(
             made_by=self.progress.made_by(task),
@@ -286,7 +288,7 @@ class PlanSource(Source):
         return Next(then="released", why=outcome.error, state=FAILED, memo=failed.encode())
 
     async def obey(self, verb: str, issue_id: str) -> Next:
-        begun = self.schedule.waiting.keys() | self.schedule.parked.keys()
+        begun = self.schedule.waiting.keys() | self.schedule.parked.keys() | self.again.keys()
         sessions = self.schedule.spent_on(issue_id).sessions
         return await plan_commands.obey(verb, issue_id, self.plan, self.progress, begun, sessions)
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import WorkspaceError
-from ..protocol.safefiles import open_directory, open_inner
+from ..protocol.safefiles import component, open_directory, open_inner
 from ..protocol.tree_walk import Check, go_on, remove_entry, remove_tree
 
 NOTES = ".incomplete"
@@ -152,14 +152,15 @@ class Workspace:
 
 
 def open_workspace(
-    root: Path, identifier: str, known: Known | None, check: Check, *, has_hook: bool = True
+    root: Path, identifier: str, known: Known | None, check: Check, *, has_hook: bool = True, key: str = ""
 ) -> Workspace:
     """The workspace of an issue, made if there is none or only an unfinished one. Blocks; call it in a thread.
 
+    Its name is the `key`, if one is given: a source whose identifiers are names of directories says so.
     Whatever else stands in its place, or in that of the notes, raises `NotOurs`. Without a hook that prepares it
     (`has_hook`) a new workspace is complete as soon as it is there, and needs no note.
     """
-    key = workspace_key(identifier)
+    key = component(key or workspace_key(identifier))
     with _explained(f"The workspace {root / key} cannot be opened"):
         root_fd = _open_root(root)
         try:

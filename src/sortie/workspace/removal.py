@@ -68,13 +68,20 @@ def archive_workspace(
 
 
 def claim_workspace(
-    root: Path, identifier: str, known: Known | None, archive_dir: Path, check: Check, *, has_hook: bool = True
+    root: Path,
+    identifier: str,
+    known: Known | None,
+    archive_dir: Path,
+    check: Check,
+    *,
+    has_hook: bool = True,
+    key: str = "",
 ) -> tuple[Workspace, dict[str, Path]]:
     """Open the workspace of an issue; what is not ours goes into the archive first, by its name in the root."""
     moved: dict[str, Path] = {}
     while True:
         try:
-            return open_workspace(root, identifier, known, check, has_hook=has_hook), moved
+            return open_workspace(root, identifier, known, check, has_hook=has_hook, key=key), moved
         except NotOurs as error:
             if error.name in moved:
                 raise  # somebody puts it there again and again

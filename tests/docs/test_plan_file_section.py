@@ -1,4 +1,4 @@
-"""The page of the plan file has every key with its default, and shows a plan that is one."""
+"""The section about the plan file has every key with its default, and shows a plan that is one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sortie.plans.load import examine
 from sortie.plans.shape import Many, Section
 from sortie.workflow.fields import Kind
 
-PAGE = (Path(__file__).parents[2] / "docs" / "plans-file.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "plans.md").read_text("utf-8").partition("## The plan file\n")[2]
 ROWS = {
     row[0].strip(" `"): row[1:]
     for row in (line.strip("| ").split(" |") for line in re.findall(r"^\| `.*$", PAGE, re.M))
