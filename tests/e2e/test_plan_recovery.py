@@ -292,13 +292,16 @@ def test_a_task_that_left_the_plan_is_forgotten(plan):
 
 def test_an_agent_that_is_not_there_costs_nothing_and_is_named(plan):
     """Nothing is started, charged or reported of a task; the plan goes on when the program is there."""
-    plan.plan(defaults={"agent": {"kind": "command", "command": "./missing.sh"}})
+    plan.plan(defaults={"agent": {"kind": "command", "command": "deliver-it"}})
     plan.task("one")
     done = plan.sortie("run", code=3)
-    assert "missing.sh" in done.stderr and "missing.sh" in plan.note("one")
+    assert "deliver-it" in done.stderr and "deliver-it" in plan.note("one")
     assert plan.history() == [] and not plan.folder("one").exists()
-    (plan.root / "missing.sh").write_text("#!/bin/sh\necho x > outbox/result.md; echo y > outbox/summary.md\n")
-    (plan.root / "missing.sh").chmod(0o755)
+    (plan.root / "bin").mkdir()
+    program = plan.root / "bin" / "deliver-it"
+    program.write_text("#!/bin/sh\necho x > outbox/result.md; echo y > outbox/summary.md\n")
+    program.chmod(0o755)
+    plan.environment["PATH"] = f"{plan.root / 'bin'}:{plan.environment['PATH']}"
     plan.run()
 
 
@@ -308,4 +311,4 @@ def test_the_report_that_we_write_has_the_kind_that_the_agent_told(plan):
     plan.task("one", f"status '{failed}'")
     plan.run(3)
     report = (plan.folder("one") / "outbox" / "error_report.md").read_text()
-    assert "## Error Type\n\nValidationError\n" in report and "no CSV" in report
+    assert "## Error Type\nValidationError\n" in report and "no CSV" in report
