@@ -106,7 +106,7 @@ def test_a_part_that_several_runs_share_is_refused(scene, say):
 
 def test_what_cannot_start_is_held_back_and_not_ready(look):
     shown = look("status").out
-    assert re.search(r"^held back \(1\)\n.*\nT-3 +Task 3 +it waits for other issues: T-1$", shown, re.M)
+    assert re.search(r"^held back \(1\)\n.*\nT-3 +Task 3 +it waits for others: T-1$", shown, re.M)
     assert "ready (" not in shown
     status = look("status", "--json").json()
     (held,) = status["held_back"]

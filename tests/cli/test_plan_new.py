@@ -283,13 +283,16 @@ def test_what_it_wrote_cannot_talk_to_the_terminal(person):
     assert not any(character in done.stdout + done.stderr for character in "\x1b\x07\u202e")
 
 
-def test_an_agent_that_fails_is_told_and_what_it_left_is_kept(person):
-    person.round(1, f"cat > plan.yaml <<'END'\n{BAD}END\necho no more credit; exit 7\n")
+@pytest.mark.parametrize("left", [BAD, GOOD])
+def test_an_agent_that_fails_is_told_and_what_it_left_is_kept(person, left):
+    """It was not done, whatever it had written."""
+    person.round(1, f"cat > plan.yaml <<'END'\n{left}END\necho no more credit; exit 7\n")
     done = person.new(*AGENT)
     assert done.returncode == 1
     assert "command did not come to a plan: turn_failed: " in done.stderr
     assert "no more credit. The last proposal is kept as plan.yaml.rejected." in done.stderr
-    assert person.read("plan.yaml.rejected") == BAD
+    assert person.read("plan.yaml.rejected") == left
+    assert "plan.yaml" not in person.names()
 
 
 def test_a_program_that_is_missing_is_told(person):
@@ -298,7 +301,19 @@ def test_a_program_that_is_missing_is_told(person):
     assert "plan.yaml.rejected" not in person.names()
 
 
-def test_whoever_interrupts_it_ends_the_agent_and_leaves_nothing(person):
+def test_what_an_agent_leaves_behind_ends_with_it(person):
+    (person.directory / "plan-1").write_text(GOOD)
+    leave = (
+        'env -i setsid -f sh -c "cd /; echo \\$\\$ > $home/pid; sleep 1000"; until [ -s "$home/pid" ]; do :; done'
+    )
+    person.round(1, f'cp "$home/plan-1" plan.yaml; {leave}\n')
+    assert person.new(*AGENT).returncode == 0
+    pid = int(person.read("pid"))
+    wait_for(lambda: not is_alive(pid))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_interrupts_it_ends_the_agent_and_leaves_nothing(person, number):
     person.round(1, 'echo $$ > "$home/pid"; sleep 1000\n')
     running = subprocess.Popen(
         [*COMMAND, "new", "GOAL.md", *AGENT],
@@ -309,7 +324,7 @@ def test_whoever_interrupts_it_ends_the_agent_and_leaves_nothing(person):
         start_new_session=True,
     )
     pid = int(wait_for(lambda: (person.directory / "pid").exists() and person.read("pid").strip()))
-    running.send_signal(signal.SIGINT)
+    running.send_signal(number)
     _, said = running.communicate(timeout=DEADLINE)
     assert (running.returncode, "Interrupted." in said) == (1, True), said
     wait_for(lambda: not is_alive(pid))

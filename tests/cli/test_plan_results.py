@@ -72,6 +72,19 @@ def test_collect_answers_programs_in_json(good):
     assert answer["manifest"] == json.loads((good.directory / "out/manifest.json").read_text())
 
 
+def test_the_attempt_and_what_was_odd_are_told(tmp_path):
+    """Rule 15, rule 11: which attempt a file is from, and what its agent should not have done."""
+    tries = "[ -d attempts ] || exit 1; chmod u+w inbox; rm inbox/instructions.md; " + DOES_GOOD["one"]
+    scene = PlanScene(tmp_path).write(
+        GOOD.replace("retries: 0", "retries: 1, retry_delay_ms: 0"), {**DOES_GOOD, "one": tries}
+    )
+    scene.run("run")
+    manifest = json.loads(scene.run("collect", "--json").stdout)["manifest"]
+    assert {file["agent"]: file["attempt"] for file in manifest["files"]} == {"one": 2, "two": 1}
+    assert manifest["tasks"][0]["findings"] == ["inbox/instructions.md was removed."]
+    assert "inbox/instructions.md was removed." in (scene.root / "consolidated/summary.md").read_text()
+
+
 def test_a_plan_that_runs_is_collected_as_far_as_it_is_but_never_archived(tmp_path):
     """Rule 16: refused while any agent is running, with `--force` too."""
     scene = PlanScene(tmp_path).write(GOOD, {**DOES_GOOD, "two": WAITS})
@@ -115,17 +128,22 @@ def test_removal_has_to_be_asked_for(good):
     assert "one" in removed.stdout
     assert not (good.root / "one").exists()
     assert not (good.root / "_archive").exists()
-    assert good.run("archive", "--remove").stdout == "There is nothing to remove.\n"
+    assert good.run("archive", "--remove").stdout == "There is nothing to put away: the plan has not been run.\n"
 
 
-def test_a_plan_that_never_ran_has_nothing(tmp_path):
-    scene = PlanScene(tmp_path).write(GOOD, DOES_GOOD)
+def test_a_plan_that_never_ran_has_nothing_and_what_is_there_is_a_persons(tmp_path):
+    """Rule 16: nothing goes that the plan did not make."""
+    scene = PlanScene(tmp_path).write(GOOD.replace("name: good", "name: good\nworkspace: mine"), DOES_GOOD)
+    (tmp_path / "mine/one").mkdir(parents=True)
+    (tmp_path / "mine/one/text").touch()
     assert "has not been run yet" in scene.run("collect").stderr
-    archived = scene.run("archive")
-    assert (archived.returncode, archived.stdout) == (
-        0,
-        "There is nothing to archive: the plan has not been run.\n",
-    )
+    for options in ([], ["--remove"]):
+        answer = scene.run("archive", *options)
+        assert (answer.returncode, answer.stdout) == (
+            0,
+            "There is nothing to put away: the plan has not been run.\n",
+        )
+    assert contents(tmp_path / "mine") == {"one/text": b""}
 
 
 def test_an_archive_whose_process_is_killed_is_finished_by_the_next(good):

@@ -120,7 +120,7 @@ def test_dry_run_shows_every_candidate_and_leaves_nothing_behind(scene):
     done = scene.run("run", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^T-1 +would start ", done.stdout, re.MULTILINE)
-    assert re.search(r"^T-2 +held back +it waits for other issues: T-1", done.stdout, re.MULTILINE)
+    assert re.search(r"^T-2 +held back +it waits for others: T-1", done.stdout, re.MULTILINE)
     decisions = json.loads(scene.run("run", "--dry-run", "--json").stdout)
     assert [(decision["do"], decision["identifier"]) for decision in decisions] == [
         ("start", "T-1"),

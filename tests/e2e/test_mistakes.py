@@ -42,7 +42,7 @@ def test_a_blocker_that_is_nobody_is_said_and_shows_in_why(project):
     service.until(lambda: project.parked() and "1" in project.schedule().skips)
     said = "T-1 does not start: it is blocked by T-99 (not in the tracker)"
     assert project.notes() == said
-    assert "it waits for other issues: T-99 (not in the tracker)" in project.sortie("why", "T-1").stdout
+    assert "it waits for others: T-99 (not in the tracker)" in project.sortie("why", "T-1").stdout
     assert "T-99 (not in the tracker)" in project.sortie("run", "--dry-run").stdout
     project.edit("1", blocked_by=[])
     service.until(lambda: project.events(ev.RunEnded, "1"))

@@ -25,7 +25,7 @@ def says(**status: object) -> str:
 
 
 def unreadable(script: str, why: str) -> Odd:
-    """All that is owed is there, but nobody understands the last word of the agent: it never said that it is done."""
+    """All that is owed is there, but nobody understands the last word of the agent: it did not say it was done."""
     reason = f"its agent ended without a final state: status.json cannot be read: {why}"
     return Odd(script, "failed", reason, why)
 
@@ -99,9 +99,9 @@ ODD = {
         "it is completed, says its agent, but outbox/summary.md is missing; outbox/data.txt is missing",
     ),
     "failed-in-many-lines": Odd(
-        says(state="failed", error={"type": "A\nB", "message": "one\n## Two\x1b[31m", "details": {"x": [1]}}),
+        says(state="failed", error={"type": "# A\n## B", "message": "one\n## Two\x1b[31m", "details": {"x": [1]}}),
         "failed",
-        "A B: one ## Two",
+        "# A ## B: one ## Two",
     ),
 }
 

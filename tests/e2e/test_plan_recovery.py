@@ -288,3 +288,27 @@ def test_a_task_that_left_the_plan_is_forgotten(plan):
     plan.remove("b")
     plan.run()
     assert plan.states() == {"a": "completed"}
+
+
+def test_an_agent_that_is_not_there_costs_nothing_and_is_named(plan):
+    """Nothing is started, charged or reported of a task; the plan goes on when the program is there."""
+    plan.plan(defaults={"agent": {"kind": "command", "command": "deliver-it"}})
+    plan.task("one")
+    done = plan.sortie("run", code=3)
+    assert "deliver-it" in done.stderr and "deliver-it" in plan.note("one")
+    assert plan.history() == [] and not plan.folder("one").exists()
+    (plan.root / "bin").mkdir()
+    program = plan.root / "bin" / "deliver-it"
+    program.write_text("#!/bin/sh\necho x > outbox/result.md; echo y > outbox/summary.md\n")
+    program.chmod(0o755)
+    plan.environment["PATH"] = f"{plan.root / 'bin'}:{plan.environment['PATH']}"
+    plan.run()
+
+
+def test_the_report_that_we_write_has_the_kind_that_the_agent_told(plan):
+    """BOX-06"""
+    failed = '{"state": "failed", "error": {"type": "ValidationError", "message": "no CSV", "recoverable": false}}'
+    plan.task("one", f"status '{failed}'")
+    plan.run(3)
+    report = (plan.folder("one") / "outbox" / "error_report.md").read_text()
+    assert "## Error Type\nValidationError\n" in report and "no CSV" in report

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .results_scene import PlanScene
@@ -16,5 +18,5 @@ def finished_plan(tmp_path_factory) -> PlanScene:
 
 
 @pytest.fixture
-def ran(finished_plan, tmp_path) -> PlanScene:
+def ran(finished_plan: PlanScene, tmp_path: Path) -> PlanScene:
     return finished_plan.copy_to(tmp_path / "plan")

@@ -60,6 +60,11 @@ def skeleton_goal(path, goal):
     return text[text.index("\ngoal:") + 1 : text.index("\n\nmax_parallel:")]
 
 
+def test_the_form_of_a_goal_is_kept_and_what_commands_terminals_is_not():
+    content = "\ufeff# Tea\r\n\r\n\t- hot \r\n  - \x1b[31mred\u2028✓ 🫖\n\n".encode()
+    assert goal_of(content, "GOAL.md") == "# Tea\n\n    - hot\n  - [31mred\n✓ 🫖"
+
+
 def test_a_long_goal_is_cut_and_says_where_the_rest_is(tmp_path):
     goal = goal_of(("word " * LONGEST_GOAL).encode(), "GOAL.md")
     assert len(goal) < LONGEST_GOAL + 100

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from functools import partial
 
 import pytest
 
@@ -307,7 +308,7 @@ def test_a_collection_that_is_killed_anywhere_leaves_the_earlier_one_or_the_new_
         folder = tmp_path / str(step)
         folder.mkdir()
         put(folder, "first")
-        ended = killed_at(step, lambda folder=folder: put(folder, "second"))
+        ended = killed_at(step, partial(put, folder, "second"))
         now = (folder / "out/text").read_text() if (folder / "out").exists() else None
         assert now in (None, "first", "second")
         put(folder, "third")

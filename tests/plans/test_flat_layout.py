@@ -57,7 +57,7 @@ PATHS = st.lists(
 def test_no_place_is_given_to_two_contents_nor_below_a_file(delivered):
     files = [(task, file(path, content)) for (task, path), content in delivered.items()]
     layout = FlatLayout(files)
-    places = {}
+    places: dict[str, str] = {}
     for task, each in files:
         place = layout.place(task, each)
         assert places.setdefault(place, each.sha256) == each.sha256

@@ -80,6 +80,14 @@ def test_a_task_without_an_agent_does_not_fall_back_to_one_that_nobody_named(tmp
     assert found.startswith("tasks.one: has no agent")
 
 
+def test_two_agents_that_were_named_cannot_be_mixed_to_a_third(tmp_path):
+    """What a task says is put over the defaults: what comes of it is what counts."""
+    other = TaskAgent(kind="claude-code", command="/opt/claude")
+    mixed = task(agent={"kind": "claude-code", "command": "/opt/claude"})
+    (found,) = proposed(tmp_path, mixed, agents=(CLAUDE, other))
+    assert found == "tasks.one.agent: must have an agent that was asked for"
+
+
 def test_agents_hidden_behind_an_anchor_are_seen(tmp_path):
     content = b"""\
 defaults: {agent: &a {kind: command, command: evil}}

@@ -12,8 +12,13 @@ grep BREAKING inbox/notes/release-notes.md > workspace/breaking.md || true
     echo
     cat workspace/breaking.md
 } > outbox/feedback.md
-echo "One change breaks what users have; see feedback.md." > outbox/summary.md
 if [ -s workspace/breaking.md ]; then
+    cat > outbox/summary.md <<END
+One change breaks what users have; see feedback.md.
+
+- [ ] No change breaks anything, or a person agrees to it.
+END
     give_up NeedsDecision "a change breaks what users have; may it be released?" "see outbox/feedback.md" false
 fi
+echo "Nothing breaks what users have." > outbox/summary.md
 tell completed "done" 1 1

@@ -116,9 +116,7 @@ def _ask(
 ) -> int:
     from functools import partial
 
-    import anyio
-
-    from ..engine.proposing import ROUNDS, propose
+    from ..engine.proposing import ROUNDS, ask_for_proposal, propose
 
     rounds = rounds or ROUNDS
     kind = agents[0].kind
@@ -129,9 +127,11 @@ def _ask(
             click.echo(f"round {number} of {rounds}: {_count(len(errors), 'mistake')}; asking again ...", err=True)
 
     click.echo(clean(f"asking {kind} for a plan, up to {_count(rounds, 'round')} ..."), err=True)
-    proposal = anyio.run(
-        partial(propose, content, path, agents, os.environ, rounds=rounds, on_round=on_round),
+    proposal = ask_for_proposal(
+        partial(propose, content, path, agents, os.environ, rounds=rounds, on_round=on_round)
     )
+    if proposal is None:
+        raise click.Abort
     if proposal.plan is None:
         return _reject(proposal, path, output, kind)
     _keep(proposal, path, output, force=force)

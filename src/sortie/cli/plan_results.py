@@ -160,10 +160,11 @@ def archive_command(plan: Path, remove: bool, force: bool, as_json: bool) -> int
     overwritten, nor ever deleted; one that was interrupted is finished by the next call.
     """
     from ..plans.archiving import archive_plan, remove_plan
+    from ..plans.plan import ARCHIVE
     from ..store.lock import held, root_held
 
     loaded = load(plan)
-    if not loaded.root.is_dir():
+    if not loaded.store.exists() and not (loaded.root / ARCHIVE).is_dir():
         return _tell_nothing(as_json)
     holder = {"command": "archive"}
     ticker = Ticker()
@@ -267,7 +268,7 @@ def _tell_nothing(as_json: bool) -> int:
 
         print_json(_plain(Archived()))
     else:
-        print_sentence("There is nothing to archive: the plan has not been run.")
+        print_sentence("There is nothing to put away: the plan has not been run.")
     return DONE
 
 

@@ -16,6 +16,7 @@ from .main import DONE, FAILED, UNFINISHED, decided
 from .plan import load, plan_argument
 
 if TYPE_CHECKING:
+    from ..core.events import AnyEvent
     from ..engine.orchestrator import Orchestrator
     from ..engine.report import LiveReport, Summary
     from ..plans.plan import Plan
@@ -83,7 +84,7 @@ def serve_plan(
             source,
             [LocalHost(plan.store, os.environ)],
             plan.store,
-            listeners=[output.on_event],
+            listeners=[_unless_it_waits(output.on_event)],
             on_trouble=output.on_trouble,
         )
 
@@ -96,6 +97,17 @@ def serve_plan(
     return serve_with_output(
         make, source.secrets, names, log_format=log_format, log_level=log_level, until_idle=True, view=view
     )
+
+
+def _unless_it_waits(listener: Callable[[AnyEvent], None]) -> Callable[[AnyEvent], None]:
+    """That a task waits for others is what a plan says already, and of a large one it would be most of the log."""
+    from ..core.events import Skipped
+
+    def heard(event: AnyEvent) -> None:
+        if not (isinstance(event, Skipped) and event.rule == "blocked-by"):
+            listener(event)
+
+    return heard
 
 
 def _say_what_is_done_again(source: PlanSource) -> None:

@@ -12,7 +12,7 @@ RULES = {
     "incomplete": "the record lacks a field",
     "parked": "it is parked until a person changes it",
     "waiting": "its next try has a time",
-    "blocked-by": "it waits for other issues",
+    "blocked-by": "it waits for others",
     "provider-paused": "the agent's provider is paused",
     "agent-held": "its agent cannot run",
     "day-budget": "the budget of the day is used up",

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import tempfile
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from ..core.model import Issue, Usage
@@ -25,10 +27,12 @@ from ..plans.plan import Plan, TaskAgent
 from ..plans.proposal import examine_proposal, read_proposal
 from ..plans.proposal_prompt import CORRECT, FILES, GOAL, SCHEMA, mistakes, proposal_prompt
 from ..plans.schema import plan_schema
+from ..process.orphans import orphan_tracker
 from ..process.spawn import prepare
 from ..protocol.safefiles import open_directory
 from ..runs.spec import AgentSpec, PromptSpec, RunLimits, RunSpec, WorkspaceSpec
 from ..workflow.problems import Problem
+from .service import ASKED_BY
 
 ROUNDS = 3
 # For each round. An agent that thinks for longer than this does not come to an end.
@@ -49,6 +53,35 @@ class Proposal(Struct, kw_only=True):
     rounds: int = 0
     usage: Usage = Usage()
     failure: str = ""
+
+
+def ask_for_proposal(ask: Callable[[], Awaitable[Proposal]]) -> Proposal | None:
+    """`propose`, in a process that is its alone: no child outlives it. None where a signal ended it."""
+    with orphan_tracker.sole_parent():
+        return anyio.run(_until_signalled, ask)
+
+
+async def _until_signalled(ask: Callable[[], Awaitable[Proposal]]) -> Proposal | None:
+    proposal: Proposal | None = None
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_cancel_on_signal, tasks.cancel_scope)
+        try:
+            proposal = await ask()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await orphan_tracker.end_all()
+        tasks.cancel_scope.cancel()
+    return proposal
+
+
+async def _cancel_on_signal(
+    scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    heard = [one for one in ASKED_BY if signal.getsignal(one) is not signal.SIG_IGN]
+    with anyio.open_signal_receiver(*heard) as signals:
+        task_status.started()
+        await anext(signals)
+        scope.cancel()
 
 
 async def propose(

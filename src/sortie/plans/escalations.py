@@ -20,7 +20,7 @@ from ..core.conclude import Next, Outcome
 from ..core.model import Usage
 from ..core.records import Claim
 from ..errors import TrackerError
-from ..protocol.error_report import FILE, error_report
+from ..protocol.error_report import FILE, error_report, one_line
 from ..protocol.foreign_text import readable
 from ..protocol.safefiles import UnsafeFile, open_directory, write_new
 from ..protocol.task_status import TaskError, TaskStatus, read_task_status, write_on_behalf
@@ -75,6 +75,9 @@ def _put_report(plan: Plan, task: str, report: str) -> None:
             believed = read_task_status(folder).status
             if believed and believed.state == "pending":
                 _say_failed(folder, believed, report)
+            elif believed and believed.error and believed.error.type:
+                kind = one_line(believed.error.type)
+                report = report.replace(f"\n{_KINDS['task_failed']}\n", f"\n{kind}\n", 1)
             with suppress(FileExistsError):
                 os.mkdir(_OUTBOX, 0o750, dir_fd=folder)  # a run that ended before there was one has a report too
             with open_directory(folder, _OUTBOX) as outbox, suppress(FileExistsError):

@@ -60,7 +60,7 @@ def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> La
     """Prepare the folder for the next turn. It goes on with what is there only if that is allowed and all that the
     agent was given is still the same."""
     there = set(os.listdir(folder))
-    attempt = _last_attempt(folder) + 1 if ATTEMPTS in there else 1
+    attempt = last_attempt(folder) + 1 if ATTEMPTS in there else 1
     if not there - {SESSION}:
         given = _give(folder, INBOX, task, check)
         goes_on = False
@@ -97,7 +97,8 @@ def seal_of(folder: int, task: TaskSpec, check: Check) -> dict[str, str]:
 # -- what earlier attempts left ---------------------------------------------------------------------------------
 
 
-def _last_attempt(folder: int) -> int:
+def last_attempt(folder: int) -> int:
+    """The highest number below `attempts`."""
     try:
         with open_directory(folder, ATTEMPTS) as opened:
             attempts: int = opened

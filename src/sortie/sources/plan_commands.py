@@ -12,6 +12,7 @@ from ..plans.plan import Plan, Task
 from ..plans.progress import COMPLETED, PENDING, SKIPPED, Memo, Progress
 from ..protocol.outbox import Stock, is_deliverable, take_stock
 from ..protocol.safefiles import open_directory
+from ..runs.task_folder import last_attempt
 
 VERBS = ("reopen", "skip", "accept")
 
@@ -54,7 +55,7 @@ def _skip(name: str, progress: Progress) -> Next:
 async def _accept(task: Task, plan: Plan, progress: Progress, sessions: int) -> Next:
     if blockers := progress.blockers(task.name):
         raise SortieError(f"{task.name} cannot be accepted before {', '.join(blockers)} is completed or skipped.")
-    stock = await to_thread.run_sync(_look, task, plan)
+    stock, attempt = await to_thread.run_sync(_look, task, plan)
     if stock.problem or (stock.refused and not task.skip_unsafe):
         why = stock.problem or "; ".join(f"{path}: {reason}" for path, reason in stock.refused[:5])
         raise SortieError(f"What {task.name} delivered cannot be taken: {why}.", fix="Mend it, then try again.")
@@ -66,6 +67,7 @@ async def _accept(task: Task, plan: Plan, progress: Progress, sessions: int) -> 
     memo = Memo(
         sessions=sessions,
         made_by=progress.made_by(task),
+        attempt=attempt,
         files=tuple((file.path, file.size, file.sha256) for file in stock.files),
         accepted=True,
         why="accepted by hand",
@@ -74,14 +76,16 @@ async def _accept(task: Task, plan: Plan, progress: Progress, sessions: int) -> 
     return Next(then="released", why=f"{task.name} is completed with {count}.", state=COMPLETED, memo=memo.encode())
 
 
-def _look(task: Task, plan: Plan) -> Stock:
+def _look(task: Task, plan: Plan) -> tuple[Stock, int]:
+    """What is in its outbox, and the number of the attempt that it is of."""
     try:
         with open_directory(plan.root / task.name) as folder:
-            return take_stock(
+            stock = take_stock(
                 folder,
                 most_files=task.outbox_files,
                 most_bytes=task.outbox_bytes,
                 check=from_thread.check_cancelled,
             )
+            return stock, last_attempt(folder) + 1
     except FileNotFoundError:
         raise SortieError(f"{task.name} has no folder yet.", fix="`sortie plan run` makes it.") from None

@@ -10,13 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
 from ..core.model import AgentChoice, Blocker, Issue, Usage
 from ..core.observe import Look
 from ..core.policy import Policy, Spent
 from ..core.records import Claim
 from ..core.schedule import Schedule
-from ..errors import TrackerError
+from ..errors import AgentError, TrackerError
 from ..plans.escalations import append_escalation, escalation, failure_report, put_report
 from ..plans.graph import order
 from ..plans.inputs import Inputs
@@ -27,6 +28,7 @@ from ..plans.progress import COMPLETED, FAILED, PENDING, SKIPPED, Memo, Progress
 from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
 from ..plugins import load_agent
 from ..protocol.error_report import TITLE as REPORT
+from ..runs.environment import passed_on
 from ..runs.spec import (
     AgentSpec,
     Conversation,
@@ -214,6 +216,18 @@ class PlanSource(Source):
 
     def needs_login(self, kind: str) -> bool:
         return load_agent(kind).needs_login
+
+    def missing_agent(self) -> AgentError | None:
+        """Of the usual kind, where all tasks of that kind have the same one."""
+        kind = self.policy.provider
+        specs = [_agent_spec(task, self.plan) for task in self.plan.tasks if task.agent.kind == kind]
+        if any(spec != specs[0] for spec in specs):
+            return None
+        agent = load_agent(kind).from_settings(
+            AgentSettings(kind=kind, command=specs[0].command, options=specs[0].options, base=self.plan.path.parent)
+        )
+        names = {name for task in self.plan.tasks for name in task.agent.env}
+        return agent.missing(passed_on(self._environ, (*agent.variables, *names)))
 
     async def news(self, claim: Claim, turn: int) -> str:
         goes_on = turn > 1 or claim.cause in CUT_SHORT

@@ -99,8 +99,10 @@ class Used(Struct, frozen=True):
 def used_by_issue(db: Connection) -> dict[str, Used]:
     """Reads every finished run: for stores of one plan."""
     rows = db.execute(
-        """SELECT issue_id, count(*), total((julianday(completed_at) - julianday(started_at)) * 86400.0),
-                  sum(total_tokens), total(cost_usd) FROM run_history GROUP BY issue_id"""
+        """SELECT issue_id, count(*), total((SELECT ended.at - claim.at FROM events AS claim, events AS ended
+                                             WHERE claim.run_id = one.run_id AND claim.kind = 'claim'
+                                               AND ended.run_id = one.run_id AND ended.kind = 'end')),
+                  sum(total_tokens), total(cost_usd) FROM run_history AS one GROUP BY issue_id"""
     )
     return {issue_id: Used(*taken) for issue_id, *taken in rows}
 
