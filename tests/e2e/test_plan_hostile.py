@@ -36,7 +36,7 @@ OPEN_INBOX = "chmod -R u+w inbox SKILL.md"
     ],
 )
 def test_who_changes_what_it_was_given_is_found_out(hostile, script, finding):
-    """Rule 11: a finding, not a failure: what it delivered is there."""
+    """TBX-11: a finding, not a failure: what it delivered is there."""
     hostile.task("odd", f"{OPEN_INBOX}; {DELIVER}\n{script}")
     hostile.task("after", depends_on=["odd"])
     assert hostile.run() == 0
@@ -73,7 +73,7 @@ def test_the_originals_of_inputs_stay_as_they_were(hostile):
     ],
 )
 def test_what_a_sibling_had_delivered_cannot_be_forged(hostile, script):
-    """Rule 12: only what is on record is handed on; else a person is asked, and told what can be done."""
+    """TBX-12: only what is on record is handed on; else a person is asked, and told what can be done."""
     hostile.task("victim")
     hostile.task("odd", f"{script}; {DELIVER}", wait_for=["victim"])
     hostile.task("heir", depends_on=["victim"], wait_for=["odd"])
@@ -189,7 +189,7 @@ FORGED = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_forged_messages_hold_up_nobody(hostile, kind):
-    """Rule 10: what is no message is set aside; whoever is to read it gets the rest."""
+    """TBX-10: what is no message is set aside; whoever is to read it gets the rest."""
     hostile.task("odd", f"mkdir -p ../messages; {FORGED[kind]}; {DELIVER}")
     hostile.task("victim", wait_for=["odd"])
     (hostile.root / "agents" / "victim.sh").write_text(f'cat > "$ROOT/prompt"\n{DELIVER}\n')
