@@ -264,3 +264,26 @@ def test_a_killed_service_is_not_fooled_by_what_an_agent_wrote_meanwhile(hostile
     assert hostile.delivered("victim") == ["outbox/data.txt", "outbox/summary.md"]
     assert (folder / "outbox" / "data.txt").read_text() == "fine\n"
     shutil.rmtree(hostile.work)
+
+
+def test_a_secret_that_an_agent_tells_is_nowhere_to_be_read(plan):
+    """What the plan passes on and is named like a secret: in no note, page, report, log or record."""
+    secret = "sk-0123456789abcdef0123"
+    plan.environment["MY_API_KEY"] = secret
+    command = 'exec sh "$SORTIE_WORKFLOW_DIR/agents/$SORTIE_ISSUE_ID.sh"'
+    plan.plan(defaults={"agent": {"kind": "command", "command": command, "env": ["DIARY", "MY_API_KEY"]}})
+    failed = '{"state": "failed", "error": {"type": "Leak", "message": "%s", "recoverable": false}}'
+    plan.task(
+        "fails", f"""echo $MY_API_KEY; status "$(printf '{failed}' "$MY_API_KEY")" """, when_failed="escalate"
+    )
+    plan.task("odd", """deliver; status "$(printf '{"state": "%s"}' "$MY_API_KEY")" """)
+    plan.task("died", "echo $MY_API_KEY >&2; exit 1")
+    log = plan.run(3)
+    shown = "".join(
+        plan.sortie(*words).stdout for words in (("status",), ("graph",), ("why", "odd"), ("why", "fails"))
+    )
+    ours = [plan.work / "ESCALATIONS.md", *plan.work.glob(".sortie*"), *plan.work.glob(".sortie.logs/*")]
+    ours += plan.work.glob("*/outbox/error_report.md")
+    written = b"".join(path.read_bytes() for path in ours if path.is_file())
+    assert secret not in log + shown
+    assert secret.encode() not in written
