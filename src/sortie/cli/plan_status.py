@@ -70,19 +70,14 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     if not everything:
         log = [entry for entry in log if narrate(entry.event).level != "debug"]
     if as_json:
+        hide = Redactor(secrets_in(loaded, os.environ)).text
         told = {
             "task": task,
             "state": found[task].state,
             "note": found[task].note,
             "waits_for": _waits(loaded, task, found),
         }
-        print_json(
-            {
-                **told,
-                "memo": memo,
-                "events": [plain_event(entry, Redactor(secrets_in(loaded, os.environ)).text) for entry in log],
-            }
-        )
+        print_json({**told, "memo": memo, "events": [plain_event(entry, hide) for entry in log]})
         return DONE
     print_sentence(_sentence(task, found[task]))
     for name, state in _waits(loaded, task, found).items():
