@@ -36,7 +36,7 @@ OPEN_INBOX = "chmod -R u+w inbox SKILL.md"
     ],
 )
 def test_who_changes_what_it_was_given_is_found_out(hostile, script, finding):
-    """Rule 11: a finding, not a failure: what it delivered is there."""
+    """TBX-11: a finding, not a failure: what it delivered is there."""
     hostile.task("odd", f"{OPEN_INBOX}; {DELIVER}\n{script}")
     hostile.task("after", depends_on=["odd"])
     assert hostile.run() == 0
@@ -73,7 +73,7 @@ def test_the_originals_of_inputs_stay_as_they_were(hostile):
     ],
 )
 def test_what_a_sibling_had_delivered_cannot_be_forged(hostile, script):
-    """Rule 12: only what is on record is handed on; else a person is asked, and told what can be done."""
+    """TBX-12: only what is on record is handed on; else a person is asked, and told what can be done."""
     hostile.task("victim")
     hostile.task("odd", f"{script}; {DELIVER}", wait_for=["victim"])
     hostile.task("heir", depends_on=["victim"], wait_for=["odd"])
@@ -189,7 +189,7 @@ FORGED = {
 
 @pytest.mark.parametrize("kind", FORGED)
 def test_forged_messages_hold_up_nobody(hostile, kind):
-    """Rule 10: what is no message is set aside; whoever is to read it gets the rest."""
+    """TBX-10: what is no message is set aside; whoever is to read it gets the rest."""
     hostile.task("odd", f"mkdir -p ../messages; {FORGED[kind]}; {DELIVER}")
     hostile.task("victim", wait_for=["odd"])
     (hostile.root / "agents" / "victim.sh").write_text(f'cat > "$ROOT/prompt"\n{DELIVER}\n')
@@ -264,3 +264,26 @@ def test_a_killed_service_is_not_fooled_by_what_an_agent_wrote_meanwhile(hostile
     assert hostile.delivered("victim") == ["outbox/data.txt", "outbox/summary.md"]
     assert (folder / "outbox" / "data.txt").read_text() == "fine\n"
     shutil.rmtree(hostile.work)
+
+
+def test_a_secret_that_an_agent_tells_is_nowhere_to_be_read(plan):
+    """What the plan passes on and is named like a secret: in no note, page, report, log or record."""
+    secret = "sk-0123456789abcdef0123"
+    plan.environment["MY_API_KEY"] = secret
+    command = 'exec sh "$SORTIE_WORKFLOW_DIR/agents/$SORTIE_ISSUE_ID.sh"'
+    plan.plan(defaults={"agent": {"kind": "command", "command": command, "env": ["DIARY", "MY_API_KEY"]}})
+    failed = '{"state": "failed", "error": {"type": "Leak", "message": "%s", "recoverable": false}}'
+    plan.task(
+        "fails", f"""echo $MY_API_KEY; status "$(printf '{failed}' "$MY_API_KEY")" """, when_failed="escalate"
+    )
+    plan.task("odd", """deliver; status "$(printf '{"state": "%s"}' "$MY_API_KEY")" """)
+    plan.task("died", "echo $MY_API_KEY >&2; exit 1")
+    log = plan.run(3)
+    shown = "".join(
+        plan.sortie(*words).stdout for words in (("status",), ("graph",), ("why", "odd"), ("why", "fails"))
+    )
+    ours = [plan.work / "ESCALATIONS.md", *plan.work.glob(".sortie*"), *plan.work.glob(".sortie.logs/*")]
+    ours += plan.work.glob("*/outbox/error_report.md")
+    written = b"".join(path.read_bytes() for path in ours if path.is_file())
+    assert secret not in log + shown
+    assert secret.encode() not in written

@@ -1,4 +1,4 @@
-"""BOX-05, rules 6 and 8: whatever an agent leaves in its outbox, only regular files of its own are taken."""
+"""BOX-05, TBX-06 and TBX-08: whatever an agent leaves in its outbox, only regular files of its own are taken."""
 
 from __future__ import annotations
 
@@ -92,6 +92,7 @@ def plan_of_all(tmp_path_factory) -> Iterator[HostilePlan]:
 
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_outbox_has_a_defined_end(plan_of_all, name):
+    """BOX-05, TBX-06, TBX-08"""
     odd = ODD[name]
     standing, after = plan_of_all.standing(name), plan_of_all.standing(f"after-{name}")
     assert standing.state == odd.state, standing
@@ -127,7 +128,7 @@ def test_a_device_is_refused_and_never_opened(hostile):
 
 
 def test_who_made_a_mess_of_its_outbox_gets_a_clean_one_for_the_next_attempt(hostile):
-    """Rule 13: what stands in the place of the outbox goes to the earlier attempts, and nothing outside with it."""
+    """TBX-13: what stands in the place of the outbox goes to the earlier attempts, and nothing outside with it."""
     messes = {
         "link": 'rm -r outbox; ln -s "$ROOT/outside" outbox',
         "file": "rm -r outbox; echo x > outbox",

@@ -1,4 +1,4 @@
-"""BOX-02, rules 1, 2, 3 and 17: whatever an agent writes as `status.json`, its task comes to one defined end."""
+"""BOX-02, TBX-01, TBX-02, TBX-03, TBX-17: whatever an agent writes as `status.json`, its task has a defined end."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_every_command_that_looks_at_it_answers(plan_of_all):
 
 
 def test_a_status_that_is_being_written_is_waited_for(hostile):
-    """Rule 2: half a file is not the last word, as long as whoever writes it is quick."""
+    """TBX-02: half a file is not the last word, as long as whoever writes it is quick."""
     slow = """printf '{"state": ' > status.json; (sleep 0.02; printf '"completed"}' >> status.json) & wait"""
     hostile.task("slow", f"{DELIVER}\n{slow}")
     assert hostile.run() == 0

@@ -14,7 +14,7 @@ GATE = 'until [ -e "$SORTIE_WORKFLOW_DIR/go" ]; do :; done'
 
 
 def test_a_failed_attempt_is_kept_and_the_next_one_begins_anew(plan):
-    """BOX-07, rule 13: outbox, workspace and status of each attempt below attempts/NNN."""
+    """BOX-07, TBX-13: outbox, workspace and status of each attempt below attempts/NNN."""
     script = """\
         n=$(ls attempts 2>/dev/null | wc -l)
         say "finds $(ls -A outbox workspace | tr -d ' \\n')"
@@ -36,7 +36,7 @@ def test_a_failed_attempt_is_kept_and_the_next_one_begins_anew(plan):
 
 
 def test_attempts_are_bounded_and_a_person_gets_all_of_them_again(plan):
-    """BOX-07, rule 13: retry"""
+    """BOX-07, TBX-13: retry"""
     plan.task("one", "say begins; exit 1", retries=1)
     plan.run(3)
     assert len(plan.diary()) == 2
@@ -166,7 +166,7 @@ def test_an_interrupted_plan_goes_on_without_repeating_what_is_finished(plan):
     running = plan.start()
     plan.until_said("second ran")
     plan.kill(running)
-    assert plan.states() == {"first": "completed", "second": "stale", "third": "waiting"}, "rule 3"
+    assert plan.states() == {"first": "completed", "second": "stale", "third": "waiting"}, "TBX-03"
     pid = int((plan.root / "pid").read_text())
     (plan.root / "go").touch()
     plan.run()
@@ -206,7 +206,7 @@ def test_a_drained_plan_goes_on_too(plan):
 
 
 def test_an_agent_that_dies_before_its_first_sign_counts_as_an_attempt(plan):
-    """Rule 3"""
+    """TBX-03"""
     plan.task("one", "say begins; kill -9 $$", retries=2)
     plan.run(3)
     assert len(plan.diary()) == 3
@@ -216,7 +216,7 @@ def test_an_agent_that_dies_before_its_first_sign_counts_as_an_attempt(plan):
 
 
 def test_a_changed_plan_does_again_only_what_the_change_touches_and_says_so_first(plan):
-    """BOX-12, rule 13"""
+    """BOX-12, TBX-13"""
     for name, waits in {"a": [], "b": ["a"], "c": ["b"], "x": []}.items():
         plan.task(name, 'say ran; deliver "$(cat inbox/*/result.md 2>/dev/null || true) $task"', depends_on=waits)
     plan.run()
@@ -231,7 +231,7 @@ def test_a_changed_plan_does_again_only_what_the_change_touches_and_says_so_firs
 
 
 def test_what_comes_out_the_same_stops_the_change(plan):
-    """Rule 12: dependants of a task that was done again are outdated only if what they get differs."""
+    """TBX-12: dependants of a task that was done again are outdated only if what they get differs."""
     plan.task("a", "say ran; deliver same")
     plan.task("b", "say ran; deliver", depends_on=["a"])
     plan.run()

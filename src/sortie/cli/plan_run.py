@@ -69,21 +69,18 @@ def serve_plan(
     *,
     log_format: str = "text",
     log_level: str = "info",
-    build: Callable[..., Orchestrator] | None = None,
 ) -> Summary:
     """Run it to its end, and show it meanwhile."""
     from ..engine.orchestrator import Orchestrator
-    from ..hosts.local_host import LocalHost
     from .run import names_in, serve_with_output
 
     plan, names = source.plan, names_in(before) if before else {}
-    plan.root.mkdir(parents=True, exist_ok=True)
 
     def make(output: Output) -> Orchestrator:
-        return (build or Orchestrator)(
+        return Orchestrator.on_this_machine(
             source,
-            [LocalHost(plan.store, os.environ)],
             plan.store,
+            os.environ,
             listeners=[_unless_it_waits(output.on_event)],
             on_trouble=output.on_trouble,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
 from ..plans.standing import Standing, standings
+from ..sources.plan_policy import secrets_in
 from ..store.connect import connect_readonly
 from ..store.load import load as load_store
 from ..store.lock import holder_of
@@ -68,13 +70,14 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     if not everything:
         log = [entry for entry in log if narrate(entry.event).level != "debug"]
     if as_json:
+        hide = Redactor(secrets_in(loaded, os.environ)).text
         told = {
             "task": task,
             "state": found[task].state,
             "note": found[task].note,
             "waits_for": _waits(loaded, task, found),
         }
-        print_json({**told, "memo": memo, "events": [plain_event(entry, Redactor([]).text) for entry in log]})
+        print_json({**told, "memo": memo, "events": [plain_event(entry, hide) for entry in log]})
         return DONE
     print_sentence(_sentence(task, found[task]))
     for name, state in _waits(loaded, task, found).items():
@@ -127,12 +130,13 @@ def look_at(plan: Plan) -> list[TaskLine]:
     found = standings(plan, schedule, time.time(), served=served)
     edges = {task.name: task.waits_for for task in plan.tasks}
     layer = {name: number for number, names in enumerate(layers(edges)) for name in names}
+    hide = Redactor(secrets_in(plan, os.environ)).text
     return [
         TaskLine(
             name=name,
             state=standing.state,
             note=standing.note,
-            progress=progress_of(plan, name) if standing.state == "running" else "",
+            progress=hide(progress_of(plan, name)) if standing.state == "running" else "",
             seconds=taken.seconds,
             tokens=taken.tokens,
             cost_usd=taken.cost_usd,

@@ -81,15 +81,18 @@ def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> La
     return LaidOut(attempt, goes_on, given)
 
 
-def seal_of(folder: int, task: TaskSpec, check: Check) -> dict[str, str]:
-    """What is in the place of what the agent was given; bounded, because an agent may put more into its inbox."""
+def seal_of(
+    folder: int, task: TaskSpec, check: Check, more_files: int = _MORE_FILES, more_bytes: int = _MORE_BYTES
+) -> dict[str, str]:
+    """What is in the place of what the agent was given; bounded, because an agent may put more into its inbox.
+    Beyond the bounds the inbox as a whole has a reason instead of hashes."""
     given = [file.size for file in task.inputs]
     given += [size for received in task.received for _, _, size, _ in received.files]
     return seal(
         folder,
         (SKILL, INBOX),
-        most_files=2 * len(given) + _MORE_FILES,
-        most_bytes=2 * sum(given) + _MORE_BYTES,
+        most_files=2 * len(given) + more_files,
+        most_bytes=2 * sum(given) + more_bytes,
         check=check,
     )
 

@@ -33,13 +33,15 @@ from ..protocol.safefiles import open_directory, read_bounded
 from ..protocol.seals import added_since, broken_seals
 from ..protocol.status_history import StatusHistory
 from ..protocol.task_status import TaskStatus, read_task_status, write_on_behalf
-from ..workspace.directory import OUTBOX, Workspace
-from .spec import RunSpec
+from ..protocol.tree_walk import Check, go_on
+from ..workspace.directory import INBOX, OUTBOX, Workspace
+from .spec import RunSpec, TaskSpec
 from .task_folder import lay_out, seal_of
 
 # A status that is being written when it is read is whole a moment later.
 _LOOKS, _BETWEEN_LOOKS = 5, 0.05
 _NAMED = 10
+_FEW_FILES, _FEW_BYTES = 32, 1 << 18
 _SUMMARY_SHOWN = 2_000
 
 Verdict = Literal["completed", "failed", "incomplete", "unfinished", "goes on"]
@@ -88,6 +90,10 @@ class TaskRun:
 
     async def prepare(self) -> Outcome | None:
         """The outcome of a run that has nothing left to do: what was cut short had come to its end already."""
+        if self._directory.created and _is_small(self._task):
+            # A thread would take longer than the work, which is little and bounded here.
+            self._lay_out(False, go_on)
+            return None
         if not await to_thread.run_sync(self._prepare):
             return None
         outcome = await self.judge(is_last=False)
@@ -96,17 +102,18 @@ class TaskRun:
         # What it said last was not so. It may say something else now; who remembers nothing of it begins anew.
         self._history, self._findings, self.shortfall = StatusHistory(), [], ""
         if not self._spec.resume.session_id:
-            await to_thread.run_sync(self._lay_out, False)
+            await to_thread.run_sync(self._lay_out, False, from_thread.check_cancelled)
         return None
 
     def _prepare(self) -> bool:
         claims = read_task_status(self._directory.fd).status
         is_claimed = claims is not None and claims.state == "completed" and claims.attempt is not None
-        return self._lay_out(is_claimed or bool(self._spec.resume.session_id))
+        may_go_on = is_claimed or bool(self._spec.resume.session_id)
+        return self._lay_out(may_go_on, from_thread.check_cancelled)
 
-    def _lay_out(self, may_go_on: bool) -> bool:
+    def _lay_out(self, may_go_on: bool, check: Check) -> bool:
         folder = self._directory.fd
-        laid_out = lay_out(folder, self._task, from_thread.check_cancelled, may_go_on=may_go_on)
+        laid_out = lay_out(folder, self._task, check, may_go_on=may_go_on)
         self._attempt, self._sealed = laid_out.attempt, laid_out.given
         # The agent of the run before may be the one that goes on.
         self._began_at = 0.0 if laid_out.goes_on else time.time()
@@ -120,7 +127,11 @@ class TaskRun:
         believed = self._history.believed
         stock, lacking = Stock(), list[str]()
         if believed.state == "completed" or not knows_protocol:
-            stock, lacking = await to_thread.run_sync(self._look)
+            stock, odd, lacking = self._look(go_on, in_haste=True)
+            if stock.problem:  # more than can be looked at while everybody waits
+                stock, odd, lacking = await to_thread.run_sync(self._look, from_thread.check_cancelled)
+            for finding in odd:
+                self._found(finding)
         verdict = judge(believed.state, lacking, knows_protocol=knows_protocol, is_last=is_last)
         if verdict == "completed":
             return self._completed(stock, helped=not knows_protocol)
@@ -141,16 +152,24 @@ class TaskRun:
         self._unreadable = reading.problem
         return bool(reading.problem) or self._history.believed.state != "pending"
 
-    def _look(self) -> tuple[Stock, list[str]]:
-        """In a thread: what is in the outbox, and what of it is missing or must not be there."""
-        task, folder, check = self._task, self._directory.fd, from_thread.check_cancelled
-        stock = take_stock(folder, OUTBOX, most_files=task.outbox_files, most_bytes=task.outbox_bytes, check=check)
-        now = seal_of(folder, task, check)
-        for finding in (*broken_seals(self._sealed, now), *added_since(self._sealed, now)):
-            from_thread.run_sync(self._found, finding)
+    def _look(self, check: Check, *, in_haste: bool = False) -> tuple[Stock, list[str], list[str]]:
+        """What is in the outbox, what is odd about what was given, and what is missing or must not be there.
+        `in_haste` a problem may only be that there is too much to look at."""
+        task, folder = self._task, self._directory.fd
+        most = {"most_files": task.outbox_files, "most_bytes": task.outbox_bytes}
+        if in_haste:
+            most = {
+                "most_files": min(_FEW_FILES, task.outbox_files),
+                "most_bytes": min(_FEW_BYTES, task.outbox_bytes),
+            }
+        stock = take_stock(folder, OUTBOX, **most, check=check)
+        now = seal_of(folder, task, check, *(_FEW_FILES, _FEW_BYTES) if in_haste else ())
+        if in_haste and INBOX in now:
+            stock = Stock(problem=now[INBOX])
         owed = missing(stock, task.outputs)
         refused = [f"{path} is refused: {why}." for path, why in stock.refused if not task.skip_unsafe]
-        return stock, list(dict.fromkeys((*owed, *refused)))
+        odd = [*broken_seals(self._sealed, now), *added_since(self._sealed, now)]
+        return stock, odd, list(dict.fromkeys((*owed, *refused)))
 
     def _completed(self, stock: Stock, *, helped: bool) -> Outcome:
         if helped:
@@ -208,6 +227,13 @@ class TaskRun:
         if len(self._findings) < 2 * _NAMED:
             self._findings.append(finding)
             self._remark("warning", "something is odd about what the agent did", finding)
+
+
+def _is_small(task: TaskSpec) -> bool:
+    """Whether all that it is given can be copied while everybody waits."""
+    sizes = [file.size for file in task.inputs if not file.by_reference]
+    sizes += [size for received in task.received for _, _, size, _ in received.files]
+    return len(sizes) <= _FEW_FILES and sum(sizes) <= _FEW_BYTES
 
 
 def decode_product(text: str) -> Product:

@@ -14,8 +14,9 @@ from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
 from ..core.model import AgentChoice, Blocker, Issue, Usage
 from ..core.observe import Look
-from ..core.policy import Policy, Spent
+from ..core.policy import Spent
 from ..core.records import Claim
+from ..core.redact import Redactor
 from ..core.schedule import Schedule
 from ..errors import AgentError, TrackerError
 from ..plans.escalations import append_escalation, escalation, failure_report, put_report
@@ -24,7 +25,7 @@ from ..plans.inputs import Inputs
 from ..plans.instructions import dependencies_json, instructions_md, skill_md
 from ..plans.load import examine
 from ..plans.plan import Plan, Task
-from ..plans.progress import COMPLETED, FAILED, PENDING, SKIPPED, Memo, Progress
+from ..plans.progress import COMPLETED, FAILED, PENDING, Memo, Progress
 from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
 from ..plugins import load_agent
 from ..protocol.error_report import TITLE as REPORT
@@ -42,9 +43,9 @@ from ..runs.spec import (
     WorkspaceSpec,
 )
 from ..runs.task_verdict import decode_product
-from ..workflow.variables import secret_values
 from . import plan_commands
 from .plan_messages import PlanMessages
+from .plan_policy import owed_by, policy_of, secrets_in
 from .source import Renewal, RunFacts, Source, Write
 
 TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
@@ -83,9 +84,7 @@ class PlanSource(Source):
 
     @property
     def secrets(self) -> Collection[str]:
-        kinds = {task.agent.kind for task in self.plan.tasks}
-        names = [name for kind in kinds for name in load_agent(kind).variables]
-        return secret_values(self._environ, tuple(names))
+        return secrets_in(self.plan, self._environ)
 
     @property
     def watched_files(self) -> Sequence[Path]:
@@ -273,7 +272,7 @@ class PlanSource(Source):
             made_by=product.made_by,
             attempt=product.attempt,
             files=product.files,
-            findings=product.findings,
+            findings=tuple(map(Redactor(self.secrets).text, product.findings)),
             helped=product.helped,
             why=outcome.reason,
         )
@@ -326,28 +325,6 @@ class PlanSource(Source):
         self._successor = source
         again = ", ".join(source.again) or "nothing that is done"
         return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
-
-
-def owed_by(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """What each task has to deliver: what it declares, and what those that depend on it name."""
-    owed = {task.name: dict.fromkeys(output.path for output in task.outputs) for task in plan.tasks}
-    for task in plan.tasks:
-        for dependency in task.depends_on:
-            owed[dependency.task].update(dict.fromkeys(dependency.outputs))
-    return {name: tuple(paths) for name, paths in owed.items()}
-
-
-def policy_of(plan: Plan) -> Policy:
-    kinds = [task.agent.kind for task in plan.tasks]
-    return Policy(
-        active_states=(PENDING,),
-        terminal_states=(COMPLETED, FAILED, SKIPPED),
-        failed_states=(FAILED, SKIPPED),
-        provider=max(kinds, key=kinds.count) if kinds else "command",
-        max_concurrent=plan.max_parallel,
-        max_turns=max((task.max_turns for task in plan.tasks), default=1),
-        in_all=plan.budget,
-    )
 
 
 def _agent_spec(task: Task, plan: Plan) -> AgentSpec:

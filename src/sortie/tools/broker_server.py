@@ -10,6 +10,7 @@ import hmac
 import json
 import logging
 import os
+import socket
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -143,13 +144,28 @@ async def _listening(path: Path) -> AsyncIterator[SocketListener]:
     """A socket in a directory of its owner alone; one that a dead orchestrator left is replaced."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_private(path.parent)
-    with short_path(str(path)) as name:
-        listener = await anyio.create_unix_listener(name, mode=0o600)
+    listener = await SocketListener.from_socket(_bound(path))
     try:
         async with listener:
             yield listener
     finally:
         remove_socket(path)
+
+
+def _bound(path: Path) -> socket.socket:
+    """Here and now: a library that does it in threads takes longer than all the rest of a small run's tools."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.setblocking(False)
+        with short_path(str(path)) as name:
+            path.unlink(missing_ok=True)
+            found.bind(name)
+            os.chmod(name, 0o600)  # noqa: PTH101 - the directory is its owner's alone, also before this
+        found.listen(AT_ONCE)
+    except BaseException:
+        found.close()
+        raise
+    return found
 
 
 def remove_socket(path: Path) -> None:
