@@ -57,6 +57,7 @@ FOR_PEOPLE = ("inputs_changed",)
 class PlanSource(Source):
     """One version of a plan. `renew` gives the next one, which goes on from what this one knows."""
 
+    command = "sortie plan"
     keeps_workspaces = True
     poll_interval = 30.0
 
