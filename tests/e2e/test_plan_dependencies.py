@@ -176,6 +176,7 @@ def test_what_was_changed_after_its_completion_is_not_handed_over(plan):
     plan.run(3)
     assert plan.states() == {"a": "completed", "spoil": "completed", "b": "escalated"}
     assert "What a delivered was changed" in plan.note("b") and plan.diary() == []
+    assert plan.note("b").endswith("takes it as it is; then retry this task.") and ".." not in plan.note("b")
     assert "outbox/result.md" in (plan.work / "ESCALATIONS.md").read_text()
     assert "b is tried again" in plan.sortie("retry", "b").stdout
     assert "is completed with 2 files" in plan.sortie("accept", "a").stdout

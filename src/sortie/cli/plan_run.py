@@ -60,7 +60,7 @@ def run_command(plan: Path, dry_run: bool, max_parallel: int | None, log_format:
         return _show_plan(source, before)
     _say_what_is_done_again(source)
     summary = serve_plan(source, before, log_format=log_format, log_level=log_level)
-    return _close(loaded, summary)
+    return _close(source.latest.plan, summary)  # it may have changed meanwhile
 
 
 def serve_plan(
@@ -139,12 +139,14 @@ def _show_plan(source: PlanSource, before: Loaded | None) -> int:
 
     schedule = before.schedule if before else Schedule()
     found = standings(source.plan, schedule, time.time(), served=False)
-    follow = set(_may_follow(source))
+    follow, freed = set(_may_follow(source)), set(source.freed())
     rows = []
     for task in source.plan.tasks:
         state, note = found[task.name].state, found[task.name].note
         if again := source.again.get(task.name):
             state, note = "outdated", f"would be done again: {again}"
+        elif task.name in freed:
+            state, note = "ready", "would be tried again: what it is asked for changed"
         elif task.name in follow:
             state, note = "outdated", "would be done again if what it gets changes"
         rows.append((task.name, state, note))

@@ -184,7 +184,10 @@ def what_is_left(lines: Sequence[TaskLine]) -> str:
     """Which tasks a person has to decide about before their plan can go on, and how."""
     names = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
     if not names:
-        held = next((line.name for line in lines if line.state == "ready"), "TASK")
+        open_ones = sorted(
+            (line for line in lines if line.state != "completed"), key=lambda line: line.state != "ready"
+        )
+        held = open_ones[0].name if open_ones else "TASK"
         return f"Not every task is completed: `sortie plan why {held}` says why."
     one, more = names[0], len(names) - MOST_NAMED
     named = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -51,6 +51,15 @@ def examine(path: Path, content: bytes | None = None) -> tuple[Plan | None, list
     return (None if any(problem.severity == "error" for problem in found) else plan), found
 
 
+def version_of(path: Path) -> tuple[int, int, int] | None:
+    """As in `Plan.version`; None where there is no file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 @contextmanager
 def _without_collecting() -> Iterator[None]:
     """Nothing here becomes garbage that has to be looked for; looking takes longer than all the rest."""
@@ -64,6 +73,7 @@ def _without_collecting() -> Iterator[None]:
 
 
 def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
+    version = version_of(path)  # before it is read: what is written meanwhile is another one
     if content is None:
         content = read_file(path, problems, largest=LARGEST_FILE)
     text = decode(content, problems) if content is not None else None
@@ -83,6 +93,7 @@ def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
         goal=item.values.get("goal", ""),
         max_parallel=item.values.get("max_parallel", 4),
         budget=_limits(asdict(BUDGET), item.values.get("budget")),
+        version=version,
     )
     if not is_name(plan.name) and "name" not in item.refused:
         reading.refuse("name", f"is missing: the name of the file, {path.stem!r}, does not fit; add one")

@@ -146,7 +146,8 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True, dict=True):
-    """`root` is the directory of all that belongs to a run of the plan; `budget` bounds all tasks together."""
+    """`root` is the directory of all that belongs to a run of the plan; `budget` bounds all tasks together.
+    `version` tells the file that was read from the one that stands there later: inode, size and time of change."""
 
     name: str
     path: Path
@@ -155,6 +156,7 @@ class Plan(Struct, frozen=True, kw_only=True, dict=True):
     goal: str = ""
     max_parallel: int = 4
     budget: Limits = Limits()
+    version: tuple[int, int, int] | None = None
 
     @property
     def store(self) -> Path:

@@ -267,9 +267,9 @@ class _Giving:
                     with self._parent(inner) as (directory, last):
                         copy_out(other, Delivered(path, size, digest), directory, last, self._check)
         except ChangedSince as changed:
-            fix = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is."
-            how = str(changed).removesuffix(".")
-            message = f"What {name} delivered was changed after it had been completed: {how}."
+            anew = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is"
+            fix = f"{anew}; then retry this task."
+            message = f"What {name} delivered was changed after it had been completed: {str(changed).rstrip('.')}."
             raise InputsChanged(message, fix=fix) from changed
         except OSError as error:
             raise workspace_error(f"What {name} delivered cannot be copied", error) from error

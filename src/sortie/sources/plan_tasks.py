@@ -13,7 +13,7 @@ from typing import Any
 from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
 from ..core.model import AgentChoice, Blocker, Issue, Usage
-from ..core.observe import Look
+from ..core.observe import Look, fingerprint
 from ..core.policy import Spent
 from ..core.records import Claim
 from ..core.redact import Redactor
@@ -23,7 +23,7 @@ from ..plans.escalations import append_escalation, escalation, failure_report, p
 from ..plans.graph import order
 from ..plans.inputs import Inputs
 from ..plans.instructions import dependencies_json, instructions_md, skill_md
-from ..plans.load import examine
+from ..plans.load import examine, version_of
 from ..plans.plan import Plan, Task
 from ..plans.progress import COMPLETED, FAILED, PENDING, Memo, Progress
 from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
@@ -58,6 +58,7 @@ FOR_PEOPLE = ("inputs_changed",)
 class PlanSource(Source):
     """One version of a plan. `renew` gives the next one, which goes on from what this one knows."""
 
+    command = "sortie plan"
     keeps_workspaces = True
     poll_interval = 30.0
 
@@ -72,7 +73,7 @@ class PlanSource(Source):
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
         self._owed = owed_by(plan)
-        self._version = _version_of(plan.path)
+        self._version = plan.version
         self._has_looked = False
         self.again: Mapping[str, str] = {}
         self._successor: PlanSource | None = None
@@ -100,6 +101,16 @@ class PlanSource(Source):
     def _go_on_from(self, known: Mapping[str, tuple[str, str]]) -> None:
         """`again` says what has to be done once more, because the plan or its inputs changed."""
         self.again = self.progress.take_over(known, order({task.name: task.waits_for for task in self.plan.tasks}))
+
+    def freed(self) -> list[str]:
+        """Tasks that waited for a person, and are tried again because they are asked for something else now."""
+        return [
+            name
+            for name, parked in self.schedule.parked.items()
+            if self.progress.states.get(name) == PENDING
+            and parked.park.kind not in ("budget", "operator")
+            and parked.park.fingerprint not in ("", fingerprint(self._issue(name)))
+        ]
 
     async def look(self, schedule: Schedule) -> Look:  # noqa: ARG002 - it is the one that we remember
         states = self.progress.states
@@ -308,7 +319,7 @@ class PlanSource(Source):
     # -- a changed plan ---------------------------------------------------------------------------------------
 
     def renew(self) -> Renewal | None:
-        version = _version_of(self.plan.path)
+        version = version_of(self.plan.path)
         if version == self._version:
             return None
         self._version = version
@@ -341,11 +352,3 @@ def _agent_spec(task: Task, plan: Plan) -> AgentSpec:
 def _is_anothers_fault(outcome: Outcome) -> bool:
     """Of the agent itself, or of its provider: the task is not judged by it."""
     return is_agent_fault(outcome) or outcome.error_kind == "rate_limited"
-
-
-def _version_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
