@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
 from ..plans.standing import Standing, standings
+from ..sources.plan_tasks import secrets_in
 from ..store.connect import connect_readonly
 from ..store.load import load as load_store
 from ..store.lock import holder_of
@@ -64,7 +66,7 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     found = standings(loaded, schedule, time.time(), served=served)
     view = schedule.issues.get(task)
     memo = Memo.decode(view.memo) if view else Memo()
-    log = _events(loaded, task)
+    hide, log = _hider(loaded), _events(loaded, task)
     if not everything:
         log = [entry for entry in log if narrate(entry.event).level != "debug"]
     if as_json:
@@ -74,7 +76,7 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
             "note": found[task].note,
             "waits_for": _waits(loaded, task, found),
         }
-        print_json({**told, "memo": memo, "events": [plain_event(entry, Redactor([]).text) for entry in log]})
+        print_json({**told, "memo": memo, "events": [plain_event(entry, hide) for entry in log]})
         return DONE
     print_sentence(_sentence(task, found[task]))
     for name, state in _waits(loaded, task, found).items():
@@ -82,8 +84,13 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     for finding in memo.findings:
         click.echo(clean(f"  odd: {finding}"))
     for entry in log:
-        click.echo(f"{stamp(entry.event.at)}  {clean(narrate(entry.event).text)}")
+        click.echo(f"{stamp(entry.event.at)}  {clean(hide(narrate(entry.event).text))}")
     return DONE
+
+
+def _hider(plan: Plan) -> Callable[[str], str]:
+    """What takes secrets out of texts. Those in the store are without them, as far as they were known then."""
+    return Redactor(secrets_in(plan, os.environ)).text
 
 
 def _sentence(task: str, standing: Standing) -> str:
@@ -124,7 +131,7 @@ def _stored(plan: Plan) -> tuple[Schedule, dict[str, Used], bool]:
 
 def look_at(plan: Plan) -> list[TaskLine]:
     schedule, used, served = _stored(plan)
-    found = standings(plan, schedule, time.time(), served=served)
+    found, hide = standings(plan, schedule, time.time(), served=served), _hider(plan)
     edges = {task.name: task.waits_for for task in plan.tasks}
     layer = {name: number for number, names in enumerate(layers(edges)) for name in names}
     return [
@@ -132,7 +139,7 @@ def look_at(plan: Plan) -> list[TaskLine]:
             name=name,
             state=standing.state,
             note=standing.note,
-            progress=progress_of(plan, name) if standing.state == "running" else "",
+            progress=hide(progress_of(plan, name)) if standing.state == "running" else "",
             seconds=taken.seconds,
             tokens=taken.tokens,
             cost_usd=taken.cost_usd,

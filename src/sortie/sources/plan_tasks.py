@@ -16,6 +16,7 @@ from ..core.model import AgentChoice, Blocker, Issue, Usage
 from ..core.observe import Look
 from ..core.policy import Policy, Spent
 from ..core.records import Claim
+from ..core.redact import Redactor
 from ..core.schedule import Schedule
 from ..errors import AgentError, TrackerError
 from ..plans.escalations import append_escalation, escalation, failure_report, put_report
@@ -42,7 +43,7 @@ from ..runs.spec import (
     WorkspaceSpec,
 )
 from ..runs.task_verdict import decode_product
-from ..workflow.variables import secret_values
+from ..workflow.variables import secrets_of
 from . import plan_commands
 from .plan_messages import PlanMessages
 from .source import Renewal, RunFacts, Source, Write
@@ -67,6 +68,8 @@ class PlanSource(Source):
         self.policy = policy_of(plan)
         self.inputs = Inputs(plan)
         self._environ = environ
+        self._secrets = secrets_in(plan, environ)
+        self._hide = Redactor(self._secrets).text
         self.schedule = Schedule()
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
@@ -83,9 +86,7 @@ class PlanSource(Source):
 
     @property
     def secrets(self) -> Collection[str]:
-        kinds = {task.agent.kind for task in self.plan.tasks}
-        names = [name for kind in kinds for name in load_agent(kind).variables]
-        return secret_values(self._environ, tuple(names))
+        return self._secrets
 
     @property
     def watched_files(self) -> Sequence[Path]:
@@ -273,7 +274,7 @@ class PlanSource(Source):
             made_by=product.made_by,
             attempt=product.attempt,
             files=product.files,
-            findings=product.findings,
+            findings=tuple(map(self._hide, product.findings)),
             helped=product.helped,
             why=outcome.reason,
         )
@@ -326,6 +327,14 @@ class PlanSource(Source):
         self._successor = source
         again = ", ".join(source.again) or "nothing that is done"
         return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
+
+
+def secrets_in(plan: Plan, environ: Mapping[str, str]) -> Collection[str]:
+    """What must not be shown: keys that agents are given by their kinds, by `env`, and by their options."""
+    agents = {id(task.agent): task.agent for task in plan.tasks}.values()  # most tasks have the same one
+    names = {name for kind in {agent.kind for agent in agents} for name in load_agent(kind).variables}
+    passed = names.union(*(agent.env for agent in agents))
+    return secrets_of(environ, passed, {str(n): agent.options for n, agent in enumerate(agents)}, "")
 
 
 def owed_by(plan: Plan) -> dict[str, tuple[str, ...]]:
