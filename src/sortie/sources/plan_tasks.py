@@ -45,7 +45,7 @@ from ..runs.spec import (
 from ..runs.task_verdict import decode_product
 from ..workflow.variables import secrets_of
 from . import plan_commands
-from .plan_messages import PlanMessages
+from .plan_messages import Memory, PlanMessages
 from .source import Renewal, RunFacts, Source, Write
 
 TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
@@ -231,8 +231,9 @@ class PlanSource(Source):
         return agent.missing(passed_on(self._environ, (*agent.variables, *names)))
 
     async def news(self, claim: Claim, turn: int) -> str:
-        goes_on = turn > 1 or claim.cause in CUT_SHORT
-        return await self._messages.news(claim.issue_id, goes_on=goes_on)
+        resumes = claim.cause in CUT_SHORT and claim.session_id and claim.agent != "command"
+        memory: Memory = "everything" if turn > 1 else "not the last" if resumes else "nothing"
+        return await self._messages.news(claim.issue_id, memory)
 
     async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
         return await self._messages.call(issue_id, tool, arguments)
