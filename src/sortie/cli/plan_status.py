@@ -19,7 +19,7 @@ from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
 from ..plans.standing import Standing, standings
-from ..sources.plan_tasks import secrets_in
+from ..sources.plan_rules import secrets_of_plan
 from ..store.connect import connect_readonly
 from ..store.load import load as load_store
 from ..store.lock import holder_of
@@ -90,7 +90,7 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
 
 def _hider(plan: Plan) -> Callable[[str], str]:
     """What takes secrets out of texts. Those in the store are without them, as far as they were known then."""
-    return Redactor(secrets_in(plan, os.environ)).text
+    return Redactor(secrets_of_plan(plan, os.environ)).text
 
 
 def _sentence(task: str, standing: Standing) -> str:

@@ -6,7 +6,7 @@ interrupted goes on where it was. A task that is over says which others that cha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
 from ..core.model import AgentChoice, Blocker, Issue, Usage
 from ..core.observe import Look
-from ..core.policy import Policy, Spent
+from ..core.policy import Spent
 from ..core.records import Claim
 from ..core.redact import Redactor
 from ..core.schedule import Schedule
@@ -25,13 +25,12 @@ from ..plans.inputs import Inputs
 from ..plans.instructions import dependencies_json, instructions_md, skill_md
 from ..plans.load import examine
 from ..plans.plan import Plan, Task
-from ..plans.progress import COMPLETED, FAILED, PENDING, SKIPPED, Memo, Progress
+from ..plans.progress import COMPLETED, FAILED, PENDING, Memo, Progress
 from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
 from ..plugins import load_agent
 from ..protocol.error_report import TITLE as REPORT
 from ..runs.environment import passed_on
 from ..runs.spec import (
-    AgentSpec,
     Conversation,
     InboxFile,
     PromptSpec,
@@ -43,9 +42,9 @@ from ..runs.spec import (
     WorkspaceSpec,
 )
 from ..runs.task_verdict import decode_product
-from ..workflow.variables import secrets_of
 from . import plan_commands
 from .plan_messages import Memory, PlanMessages
+from .plan_rules import agent_spec, owed_by, policy_of, secrets_of_plan
 from .source import Renewal, RunFacts, Source, Write
 
 TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
@@ -53,6 +52,28 @@ TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
 CUT_SHORT = ("resume", "limit", "continuation")
 # What the run of a task met that a further attempt would meet again, whatever its plan says: a person has to look.
 FOR_PEOPLE = ("inputs_changed",)
+
+
+class _Pending(Mapping[str, Issue]):
+    """Tasks that are still to be done, each made when somebody asks for it: after the first look these are few."""
+
+    def __init__(self, names: list[str], make: Callable[[str], Issue]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Issue:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class PlanSource(Source):
@@ -68,7 +89,7 @@ class PlanSource(Source):
         self.policy = policy_of(plan)
         self.inputs = Inputs(plan)
         self._environ = environ
-        self._secrets = secrets_in(plan, environ)
+        self._secrets = secrets_of_plan(plan, environ)
         self._hide = Redactor(self._secrets).text
         self.schedule = Schedule()
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
@@ -101,13 +122,13 @@ class PlanSource(Source):
 
     def _go_on_from(self, known: Mapping[str, tuple[str, str]]) -> None:
         """`again` says what has to be done once more, because the plan or its inputs changed."""
-        self.again = self.progress.take_over(known, order({task.name: task.waits_for for task in self.plan.tasks}))
+        self.again = self.progress.take_over(known, order(self.plan.edges))
 
     async def look(self, schedule: Schedule) -> Look:  # noqa: ARG002 - it is the one that we remember
         states = self.progress.states
         first, self._has_looked = not self._has_looked, True
         return Look(
-            issues={name: self._issue(name) for name, state in states.items() if state == PENDING},
+            issues=_Pending([name for name, state in states.items() if state == PENDING], self._issue),
             states={name: state for name, state in states.items() if state != PENDING},
             # The engine is told of every change when it happens.
             changed=None if first else frozenset(),
@@ -166,7 +187,7 @@ class PlanSource(Source):
             run_id=run.claim.run_id,
             attempt=run.claim.attempt,
             issue=issue,
-            agent=_agent_spec(task, self.plan),
+            agent=agent_spec(task, self.plan),
             prompt=PromptSpec(text=TASK_PROMPT, later=CONTINUE_PROMPT, is_template=False),
             workspace=WorkspaceSpec(
                 kind="task folder", root=self.workspace_root, key=task.name, known=run.workspace
@@ -221,7 +242,7 @@ class PlanSource(Source):
     def missing_agent(self) -> AgentError | None:
         """Of the usual kind, where all tasks of that kind have the same one."""
         kind = self.policy.provider
-        specs = [_agent_spec(task, self.plan) for task in self.plan.tasks if task.agent.kind == kind]
+        specs = [agent_spec(task, self.plan) for task in self.plan.tasks if task.agent.kind == kind]
         if any(spec != specs[0] for spec in specs):
             return None
         agent = load_agent(kind).from_settings(
@@ -328,47 +349,6 @@ class PlanSource(Source):
         self._successor = source
         again = ", ".join(source.again) or "nothing that is done"
         return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
-
-
-def secrets_in(plan: Plan, environ: Mapping[str, str]) -> Collection[str]:
-    """What must not be shown: keys that agents are given by their kinds, by `env`, and by their options."""
-    agents = {id(task.agent): task.agent for task in plan.tasks}.values()  # most tasks have the same one
-    names = {name for kind in {agent.kind for agent in agents} for name in load_agent(kind).variables}
-    passed = names.union(*(agent.env for agent in agents))
-    return secrets_of(environ, passed, {str(n): agent.options for n, agent in enumerate(agents)}, "")
-
-
-def owed_by(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """What each task has to deliver: what it declares, and what those that depend on it name."""
-    owed = {task.name: dict.fromkeys(output.path for output in task.outputs) for task in plan.tasks}
-    for task in plan.tasks:
-        for dependency in task.depends_on:
-            owed[dependency.task].update(dict.fromkeys(dependency.outputs))
-    return {name: tuple(paths) for name, paths in owed.items()}
-
-
-def policy_of(plan: Plan) -> Policy:
-    kinds = [task.agent.kind for task in plan.tasks]
-    return Policy(
-        active_states=(PENDING,),
-        terminal_states=(COMPLETED, FAILED, SKIPPED),
-        failed_states=(FAILED, SKIPPED),
-        provider=max(kinds, key=kinds.count) if kinds else "command",
-        max_concurrent=plan.max_parallel,
-        max_turns=max((task.max_turns for task in plan.tasks), default=1),
-        in_all=plan.budget,
-    )
-
-
-def _agent_spec(task: Task, plan: Plan) -> AgentSpec:
-    agent = task.agent
-    return AgentSpec(
-        kind=agent.kind,
-        command=agent.command,
-        options={**agent.options, **({"model": agent.model} if agent.model else {})},
-        base=str(plan.path.parent),
-        read_timeout=agent.read_timeout,
-    )
 
 
 def _is_anothers_fault(outcome: Outcome) -> bool:
