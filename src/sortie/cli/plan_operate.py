@@ -83,7 +83,7 @@ def stop_command(tasks: tuple[str, ...], plan: Path) -> int:
 
 
 def _put_fix(plan: Plan, task: str, given: str) -> None:
-    from ..plans.inbox_check import RESERVED
+    from ..plans.inbox_check import is_reserved
     from ..plans.shape import below
     from ..workflow.fields import Unfit
 
@@ -92,16 +92,26 @@ def _put_fix(plan: Plan, task: str, given: str) -> None:
     if not path.is_file():
         raise SortieError(f"{path} is not a file.", fix="Name the corrected file.")
     try:
-        name = below("inbox", name or path.name)
+        name = below("inbox", name or path.name).rstrip("/")
     except Unfit as unfit:
         raise SortieError(f"{name} is no name below the inbox: it {unfit}.") from unfit
-    if name in RESERVED:
+    if is_reserved(name):
         raise SortieError(f"inbox/{name} is made from the plan.", fix="Change the plan instead; it is followed.")
-    target = plan.root / FIXES / task / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    new = target.with_name(f".{target.name}.{os.getpid()}.new")
-    shutil.copyfile(path, new)
-    new.replace(target)
+    fixes = plan.root / FIXES
+    target = fixes / task / name
+    # Beside the corrections of all tasks: below those of one, half a file would be an input.
+    new = fixes / f".{task}.{os.urandom(8).hex()}.new"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, new)
+        new.replace(target)
+    except OSError as error:
+        raise SortieError(
+            f"{path} cannot take the place of inbox/{name}: {error.strerror}.",
+            fix="Name it as the file that it corrects.",
+        ) from error
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:

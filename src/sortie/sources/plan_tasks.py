@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from anyio import to_thread
+
 from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
 from ..core.model import AgentChoice, Blocker, Issue, Usage
@@ -137,6 +139,10 @@ class PlanSource(Source):
     async def fetch(self, issue_id: str) -> Issue:
         if issue_id not in self.progress.states:
             raise TrackerError(TrackerError.NOT_FOUND, f"The plan has no task {issue_id}.")
+        task = self.plan.by_name[issue_id]
+        if self.inputs.are_given(task):
+            # Here and not when its run is specified, for which everybody waits: what was read once is known.
+            await to_thread.run_sync(self.inputs.digest, task)
         return self._issue(issue_id)
 
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
@@ -344,6 +350,7 @@ class PlanSource(Source):
             )
         source = PlanSource(plan, self._environ)
         source.schedule = self.schedule
+        source.inputs.take_over(self.inputs)
         states, memos = self.progress.states, self.progress.memos
         source._go_on_from({name: (state, memos[name].encode()) for name, state in states.items()})
         self._successor = source
