@@ -118,3 +118,21 @@ def test_what_a_change_touches_is_said_before_it_is_done(plan):
         "After that, if what they get changes: second.",
     ]
     assert plan.run().stderr.count("To be done again") == 0
+
+
+@pytest.mark.parametrize("name", ["instructions.md", "Instructions.md/x", "dependencies.json", ".received.json/x"])
+def test_what_is_made_from_the_plan_is_no_input_to_correct(plan, name):
+    said = plan.ask("fix", "first", "--input", f"{plan.good}={name}")
+    assert said.code == 1 and "is made from the plan" in said.err
+    assert not (plan.file.with_suffix(".work") / ".fixes").exists()
+
+
+def test_a_correction_that_cannot_be_put_leaves_nothing_behind(plan):
+    """Half a file, wherever it lay, would be one more input."""
+    plan.ask("fix", "first", "--input", f"{plan.good}=data.txt")
+    fixes = plan.file.with_suffix(".work") / ".fixes"
+    (fixes / "first" / "table").mkdir()
+    for name in ("table", "data.txt/x"):
+        said = plan.ask("fix", "first", "--input", f"{plan.good}={name}")
+        assert said.code == 1 and f"cannot take the place of inbox/{name}" in said.err
+    assert [path.name for path in sorted(fixes.rglob("*"))] == ["first", "data.txt", "table"]

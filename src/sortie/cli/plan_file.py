@@ -42,7 +42,7 @@ def check_command(plan: Path, as_json: bool) -> int:
     if found is None:
         click.echo(clean(f"{plan} cannot be used: {_count(len(_of(problems, 'error')), 'error')}."))
         return USAGE
-    steps = layers({task.name: [*task.waits_for] for task in found.tasks})
+    steps = layers(found.edges)
     depth = f"{_count(len(steps), 'layer')} deep"
     at_once = min(max(map(len, steps)), found.max_parallel)
     verdict = f"{_count(len(problems), 'warning')}" if problems else "no problem found"

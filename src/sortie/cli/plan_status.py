@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
 from ..plans.standing import Standing, standings
-from ..sources.plan_policy import secrets_in
+from ..sources.plan_rules import secrets_of_plan
 from ..store.connect import connect_readonly
 from ..store.load import load as load_store
 from ..store.lock import holder_of
@@ -66,11 +66,10 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     found = standings(loaded, schedule, time.time(), served=served)
     view = schedule.issues.get(task)
     memo = Memo.decode(view.memo) if view else Memo()
-    log = _events(loaded, task)
+    hide, log = _hider(loaded), _events(loaded, task)
     if not everything:
         log = [entry for entry in log if narrate(entry.event).level != "debug"]
     if as_json:
-        hide = Redactor(secrets_in(loaded, os.environ)).text
         told = {
             "task": task,
             "state": found[task].state,
@@ -85,8 +84,13 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     for finding in memo.findings:
         click.echo(clean(f"  odd: {finding}"))
     for entry in log:
-        click.echo(f"{stamp(entry.event.at)}  {clean(narrate(entry.event).text)}")
+        click.echo(f"{stamp(entry.event.at)}  {clean(hide(narrate(entry.event).text))}")
     return DONE
+
+
+def _hider(plan: Plan) -> Callable[[str], str]:
+    """What takes secrets out of texts. Those in the store are without them, as far as they were known then."""
+    return Redactor(secrets_of_plan(plan, os.environ)).text
 
 
 def _sentence(task: str, standing: Standing) -> str:
@@ -127,10 +131,9 @@ def _stored(plan: Plan) -> tuple[Schedule, dict[str, Used], bool]:
 
 def look_at(plan: Plan) -> list[TaskLine]:
     schedule, used, served = _stored(plan)
-    found = standings(plan, schedule, time.time(), served=served)
+    found, hide = standings(plan, schedule, time.time(), served=served), _hider(plan)
     edges = {task.name: task.waits_for for task in plan.tasks}
     layer = {name: number for number, names in enumerate(layers(edges)) for name in names}
-    hide = Redactor(secrets_in(plan, os.environ)).text
     return [
         TaskLine(
             name=name,

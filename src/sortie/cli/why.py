@@ -99,8 +99,16 @@ def plain_event(entry: LoggedEvent, hide: Callable[[str], str]) -> dict[str, Any
         "level": sentence.level,
         "text": hide(sentence.text),
         "run_id": entry.event.run_id,
-        "event": msgspec.to_builtins(entry.event),
+        "event": _hidden(msgspec.to_builtins(entry.event), hide),
     }
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _hidden(inner, hide) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(inner, hide) for inner in value]
+    return hide(value) if isinstance(value, str) else value
 
 
 def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> Situation:

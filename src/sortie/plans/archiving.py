@@ -29,7 +29,7 @@ from ..protocol.safefiles import UnsafeFile, component, explain, open_directory,
 from ..protocol.session_files import is_session_file
 from ..protocol.tree_copy import Copied, TreeCopy, Version, copy_tree, read_tree
 from ..protocol.tree_walk import Check, go_on, remove_entry, remove_tree
-from .plan import ARCHIVE, ESCALATIONS, FIXES, MESSAGES, RECORDS, STORE, Plan
+from .plan import ARCHIVE, ESCALATIONS, FIXES, MESSAGES, STORE, Plan
 
 FILES = "files.jsonl"
 ABOUT = "archive.json"
@@ -38,7 +38,7 @@ _REMOVING = ".removing"
 # Of the store, in the order in which they go: without the first, the others mean nothing.
 _STORE = (STORE, f"{STORE}-wal", f"{STORE}-journal")
 _SHARED_MEMORY = f"{STORE}-shm"
-_BESIDE = (".sortie.logs", ".sortie.archive", MESSAGES, RECORDS, FIXES, ESCALATIONS)
+_BESIDE = (".sortie.logs", ".sortie.archive", MESSAGES, FIXES, ESCALATIONS)
 _TIME = "%Y%m%dT%H%M%SZ"
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}\.new")
 

@@ -15,7 +15,7 @@ from ..errors import SortieError
 from ..workflow.fields import Unfit
 from ..workflow.problems import did_you_mean
 from .handover import landing
-from .inbox_check import RESERVED
+from .inbox_check import is_reserved
 from .plan import FIXES, Plan, Task
 from .shape import below
 
@@ -34,9 +34,12 @@ class Corrections:
         try:
             for number, ((path, _), place) in enumerate(zip(self._files, self._places, strict=True)):
                 self._put(path, place, number)
-        except OSError:
+        except OSError as error:
             self.take_back()
-            raise
+            raise SortieError(
+                f"{path} cannot take the place of {place.name}: {error.strerror}.",
+                fix="Nothing was changed; try again.",
+            ) from error
 
     def _put(self, path: Path, place: Path, number: int) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -72,10 +75,10 @@ def _understood(task: Task, text: str) -> tuple[Path, str]:
     if not path.is_file():
         raise SortieError(f"{path} is not a file.", fix="Name the corrected file.")
     try:
-        name = below("inbox", name or path.name)
+        name = below("inbox", name or path.name).rstrip("/")
     except Unfit as unfit:
         raise SortieError(f"{name or path.name} is no name below the inbox: it {unfit}.") from unfit
-    if name in RESERVED:
+    if is_reserved(name):
         raise SortieError(f"inbox/{name} is made from the plan.", fix="Change the plan instead; it is followed.")
     gets = [*_what_it_gets(task)]
     if not any(name == one or (one.endswith("/") and name.startswith(one)) for one in gets):

@@ -103,6 +103,11 @@ class Look:
         return ""
 
 
+def is_reserved(name: str) -> bool:
+    """Whether we write there, or what would have to be a directory for it."""
+    return name.lower().partition("/")[0] in RESERVED
+
+
 def _check_landings(draft: Draft, reading: Reading) -> None:
     """Nothing may land where something else does, nor inside of it. What one task hands on is one thing here: its
     own outbox keeps it apart."""
@@ -113,7 +118,7 @@ def _check_landings(draft: Draft, reading: Reading) -> None:
     def claim(name: str, place: str, owner: tuple[str, str]) -> None:
         who = owner[0]
         name = name.rstrip("/")
-        if name.lower().partition("/")[0] in RESERVED:
+        if is_reserved(name):
             reading.refuse(place, f"{who} would land on inbox/{name}, which is written by Sortie; rename it")
             return
         steps = name.split("/")

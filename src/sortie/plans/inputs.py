@@ -36,11 +36,18 @@ class Inputs:
         self._plan = plan
         self._hashes: dict[str, tuple[tuple[int, int, int], str]] = {}
 
+    def take_over(self, earlier: Inputs) -> None:
+        """What was read for an earlier version of the plan is not read again."""
+        self._hashes |= earlier._hashes
+
+    def are_given(self, task: Task) -> bool:
+        return bool(task.inputs) or self._fixes(task).exists()
+
     def of(self, task: Task) -> tuple[InputFile, ...]:
         """Raises `ConfigurationError` where one cannot be read."""
-        fixes = self._plan.root / FIXES / task.name
-        if not task.inputs and not fixes.exists():
+        if not self.are_given(task):
             return ()
+        fixes = self._fixes(task)
         found: dict[str, tuple[Path, bool]] = {}
         for given in task.inputs:
             for path, name in _files(Path(given.path), given.name):
@@ -56,6 +63,9 @@ class Inputs:
         except ConfigurationError as error:
             return str(error)  # a run of the task would say so; what is completed without them is not what it was
         return "\0".join(f"{file.name}\0{file.sha256}" for file in files)
+
+    def _fixes(self, task: Task) -> Path:
+        return self._plan.root / FIXES / task.name
 
     def _file(self, path: Path, name: str, task: Task, *, forced: bool) -> InputFile:
         size, sha256 = self._hash(path)

@@ -21,7 +21,6 @@ WhenFailed = Literal["fail", "escalate"]
 
 STORE = ".sortie.db"
 MESSAGES = "messages"
-RECORDS = ".records"
 FIXES = ".fixes"
 ESCALATIONS = "ESCALATIONS.md"
 CONSOLIDATED = "consolidated"
@@ -83,7 +82,7 @@ class TaskAgent(Struct, frozen=True, kw_only=True):
     read_timeout: float = 60.0
 
 
-class Task(Struct, frozen=True, kw_only=True):
+class Task(Struct, frozen=True, kw_only=True, dict=True):
     """`skill` is the whole text that becomes SKILL.md. Times are seconds; `retries` is how often a task that failed
     is tried again by itself. `line` is where it begins in the plan file."""
 
@@ -117,13 +116,13 @@ class Task(Struct, frozen=True, kw_only=True):
     def title(self) -> str:
         return self.objective.strip().partition("\n")[0]
 
-    @property
+    @cached_property
     def waits_for(self) -> dict[str, OnFailure]:
         """Every task that has to be over first, each once, in the order of the plan file."""
         edges = {edge.task: edge.on_failure for edge in self.depends_on}
         return edges | {edge.task: edge.on_failure for edge in self.wait_for if edge.task not in edges}
 
-    @property
+    @cached_property
     def definition(self) -> str:
         """A digest of what the agent is given and asked for. How often it is tried, by which limits and in which
         line of the file it stands, is not part of it."""
@@ -169,3 +168,8 @@ class Plan(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def by_name(self) -> dict[str, Task]:
         return {task.name: task for task in self.tasks}
+
+    @cached_property
+    def edges(self) -> dict[str, dict[str, OnFailure]]:
+        """By name of every task, those that it waits for."""
+        return {task.name: task.waits_for for task in self.tasks}

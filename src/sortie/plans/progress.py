@@ -1,4 +1,4 @@
-"""How far the tasks of a plan are: what each came to, who may start, and what a change touches. Pure; no I/O.
+"""How far the tasks of a plan are: what each came to, who may start, and what a change touches. No I/O of its own.
 
 A task that is over costs a look at those that wait for it, and no more: nothing here walks over all tasks.
 """
@@ -69,7 +69,7 @@ class Progress:
         self._sessions = sessions
         self.states: dict[str, str] = {task.name: PENDING for task in plan.tasks}
         self.memos: dict[str, Memo] = {task.name: Memo() for task in plan.tasks}
-        self._edges = {task.name: task.waits_for for task in plan.tasks}
+        self._edges = plan.edges
         self._order = {name: tuple(edges) for name, edges in self._edges.items()}
         self.dependants: dict[str, list[str]] = {task.name: [] for task in plan.tasks}
         for name, edges in self._edges.items():
@@ -115,7 +115,7 @@ class Progress:
             for other in self.dependants[name]:
                 if self._is_different(other, name, was_over=was_over):
                     changed[other] = None
-                if follows := self._what_follows(other, name):
+                if follows := self._what_follows(other, name, was_over=was_over):
                     changed[other] = None
                     todo.append((other, *follows))
         return list(changed)
@@ -130,13 +130,15 @@ class Progress:
         self._blockers[name] = self._look_for_blockers(name)
         return self._blockers[name] != before
 
-    def _what_follows(self, name: str, other: str) -> tuple[str, Memo] | None:
+    def _what_follows(self, name: str, other: str, *, was_over: bool) -> tuple[str, Memo] | None:
         """What this task is by itself, now that the other one changed; None where it stays what it is."""
         state, memo = self.states[name], self.memos[name]
         if state == PENDING and (cause := self._fails_with(name, other)):
             return FAILED, Memo(sessions=memo.sessions, kind=DEPENDENCY_FAILED, why=cause)
-        if state == FAILED and memo.kind == DEPENDENCY_FAILED and not self.cause_of_failure(name):
-            return PENDING, Memo(sessions=memo.sessions)
+        if state == FAILED and memo.kind == DEPENDENCY_FAILED:
+            # With one that was not over before, nobody failed.
+            failed_for_others = not was_over or self.cause_of_failure(name)
+            return None if failed_for_others else (PENDING, Memo(sessions=memo.sessions))
         if self.is_outdated(name):
             return PENDING, Memo(sessions=self._sessions(name), why=f"what it gets of {other} changed")
         return None

@@ -17,11 +17,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from msgspec import Struct
 
-from ..core.records import ParkedIssue, Waiting
+from ..core.records import Waiting
 from ..core.schedule import Schedule
 from .graph import order
 from .plan import Plan, Task
@@ -40,7 +38,7 @@ class Standing(Struct, frozen=True):
 def standings(plan: Plan, schedule: Schedule, now: float, *, served: bool = True) -> dict[str, Standing]:
     """Of every task, in the order of the plan file. `served`: an orchestrator works on the plan now."""
     derived = _Derived(plan, schedule, now, served=served)
-    for name in order({task.name: task.waits_for for task in plan.tasks}):
+    for name in order(plan.edges):
         derived.add(plan.by_name[name])
     return {task.name: derived.found[task.name] for task in plan.tasks}
 
@@ -73,7 +71,7 @@ class _Derived:
         if state == SKIPPED:
             return Standing("skipped", memo.why)
         if parked := schedule.parked.get(name):
-            return Standing("escalated", _reason(parked))
+            return Standing("escalated", parked.park.reason)
         return self._pending(task, schedule.waiting.get(name))
 
     def _completed(self, task: Task, memo: Memo) -> Standing:
@@ -114,15 +112,6 @@ def _verb(state: str) -> str:
     )
 
 
-def _reason(parked: ParkedIssue) -> str:
-    return parked.park.reason
-
-
 def _some(names: list[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def is_unfinished(standing: Mapping[str, Standing]) -> bool:
-    """Whether a person has something to look at."""
-    return any(one.state != "completed" for one in standing.values())

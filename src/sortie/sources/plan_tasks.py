@@ -6,9 +6,11 @@ interrupted goes on where it was. A task that is over says which others that cha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from anyio import to_thread
 
 from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
@@ -31,7 +33,6 @@ from ..plugins import load_agent
 from ..protocol.error_report import TITLE as REPORT
 from ..runs.environment import passed_on
 from ..runs.spec import (
-    AgentSpec,
     Conversation,
     InboxFile,
     PromptSpec,
@@ -44,8 +45,8 @@ from ..runs.spec import (
 )
 from ..runs.task_verdict import decode_product
 from . import plan_commands
-from .plan_messages import PlanMessages
-from .plan_policy import owed_by, policy_of, secrets_in
+from .plan_messages import Memory, PlanMessages
+from .plan_rules import agent_spec, owed_by, policy_of, secrets_of_plan
 from .source import Renewal, RunFacts, Source, Write
 
 TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
@@ -53,6 +54,28 @@ TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
 CUT_SHORT = ("resume", "limit", "continuation")
 # What the run of a task met that a further attempt would meet again, whatever its plan says: a person has to look.
 FOR_PEOPLE = ("inputs_changed",)
+
+
+class _Pending(Mapping[str, Issue]):
+    """Tasks that are still to be done, each made when somebody asks for it: after the first look these are few."""
+
+    def __init__(self, names: list[str], make: Callable[[str], Issue]) -> None:
+        self._names = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Issue:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 class PlanSource(Source):
@@ -69,6 +92,8 @@ class PlanSource(Source):
         self.policy = policy_of(plan)
         self.inputs = Inputs(plan)
         self._environ = environ
+        self._secrets = secrets_of_plan(plan, environ)
+        self._hide = Redactor(self._secrets).text
         self.schedule = Schedule()
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
@@ -85,7 +110,7 @@ class PlanSource(Source):
 
     @property
     def secrets(self) -> Collection[str]:
-        return secrets_in(self.plan, self._environ)
+        return self._secrets
 
     @property
     def watched_files(self) -> Sequence[Path]:
@@ -100,7 +125,7 @@ class PlanSource(Source):
 
     def _go_on_from(self, known: Mapping[str, tuple[str, str]]) -> None:
         """`again` says what has to be done once more, because the plan or its inputs changed."""
-        self.again = self.progress.take_over(known, order({task.name: task.waits_for for task in self.plan.tasks}))
+        self.again = self.progress.take_over(known, order(self.plan.edges))
 
     def freed(self) -> list[str]:
         """Tasks that waited for a person, and are tried again because they are asked for something else now."""
@@ -116,7 +141,7 @@ class PlanSource(Source):
         states = self.progress.states
         first, self._has_looked = not self._has_looked, True
         return Look(
-            issues={name: self._issue(name) for name, state in states.items() if state == PENDING},
+            issues=_Pending([name for name, state in states.items() if state == PENDING], self._issue),
             states={name: state for name, state in states.items() if state != PENDING},
             # The engine is told of every change when it happens.
             changed=None if first else frozenset(),
@@ -125,6 +150,10 @@ class PlanSource(Source):
     async def fetch(self, issue_id: str) -> Issue:
         if issue_id not in self.progress.states:
             raise TrackerError(TrackerError.NOT_FOUND, f"The plan has no task {issue_id}.")
+        task = self.plan.by_name[issue_id]
+        if self.inputs.are_given(task):
+            # Here and not when its run is specified, for which everybody waits: what was read once is known.
+            await to_thread.run_sync(self.inputs.digest, task)
         return self._issue(issue_id)
 
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
@@ -175,7 +204,7 @@ class PlanSource(Source):
             run_id=run.claim.run_id,
             attempt=run.claim.attempt,
             issue=issue,
-            agent=_agent_spec(task, self.plan),
+            agent=agent_spec(task, self.plan),
             prompt=PromptSpec(text=TASK_PROMPT, later=CONTINUE_PROMPT, is_template=False),
             workspace=WorkspaceSpec(
                 kind="task folder", root=self.workspace_root, key=task.name, known=run.workspace
@@ -230,7 +259,7 @@ class PlanSource(Source):
     def missing_agent(self) -> AgentError | None:
         """Of the usual kind, where all tasks of that kind have the same one."""
         kind = self.policy.provider
-        specs = [_agent_spec(task, self.plan) for task in self.plan.tasks if task.agent.kind == kind]
+        specs = [agent_spec(task, self.plan) for task in self.plan.tasks if task.agent.kind == kind]
         if any(spec != specs[0] for spec in specs):
             return None
         agent = load_agent(kind).from_settings(
@@ -240,8 +269,9 @@ class PlanSource(Source):
         return agent.missing(passed_on(self._environ, (*agent.variables, *names)))
 
     async def news(self, claim: Claim, turn: int) -> str:
-        goes_on = turn > 1 or claim.cause in CUT_SHORT
-        return await self._messages.news(claim.issue_id, goes_on=goes_on)
+        resumes = claim.cause in CUT_SHORT and claim.session_id and claim.agent != "command"
+        memory: Memory = "everything" if turn > 1 else "not the last" if resumes else "nothing"
+        return await self._messages.news(claim.issue_id, memory)
 
     async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
         return await self._messages.call(issue_id, tool, arguments)
@@ -283,7 +313,7 @@ class PlanSource(Source):
             made_by=product.made_by,
             attempt=product.attempt,
             files=product.files,
-            findings=tuple(map(Redactor(self.secrets).text, product.findings)),
+            findings=tuple(map(self._hide, product.findings)),
             helped=product.helped,
             why=outcome.reason,
         )
@@ -331,22 +361,12 @@ class PlanSource(Source):
             )
         source = PlanSource(plan, self._environ)
         source.schedule = self.schedule
+        source.inputs.take_over(self.inputs)
         states, memos = self.progress.states, self.progress.memos
         source._go_on_from({name: (state, memos[name].encode()) for name, state in states.items()})
         self._successor = source
         again = ", ".join(source.again) or "nothing that is done"
         return Renewal(source, (("info", f"the plan changed; to be done again: {again}", ""),))
-
-
-def _agent_spec(task: Task, plan: Plan) -> AgentSpec:
-    agent = task.agent
-    return AgentSpec(
-        kind=agent.kind,
-        command=agent.command,
-        options={**agent.options, **({"model": agent.model} if agent.model else {})},
-        base=str(plan.path.parent),
-        read_timeout=agent.read_timeout,
-    )
 
 
 def _is_anothers_fault(outcome: Outcome) -> bool:

@@ -134,10 +134,14 @@ MESSAGE_SEND = Definition(
 
 MESSAGE_LIST = Definition(
     name="message_list",
-    description="All messages to the agent of this task so far, the oldest first. Takes no parameters.",
+    description=(
+        "All messages to the agent of this task so far, the oldest first; of more than a mebibyte, the last ones. "
+        "Takes no parameters."
+    ),
     input_schema=_NOTHING,
     response=(
-        '`{"success": true, "data": {"messages": […]}}`, each with `from`, `to`, `timestamp`, `type` and `content`.'
+        '`{"success": true, "data": {"messages": […], "earlier": …}}`, each with `from`, `to`, `timestamp`, `type` '
+        "and `content`; `earlier` is how many are left out."
     ),
     tier=1,
 )

@@ -1,14 +1,23 @@
-"""What a plan says as a whole: rules for all its tasks, what each owes to the others, what nobody may see."""
+"""What the engine has to know of a plan as a whole: its rules, its secrets, who works, and what each task owes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
 from ..core.policy import Policy
-from ..plans.plan import Plan
+from ..plans.plan import Plan, Task
 from ..plans.progress import COMPLETED, FAILED, PENDING, SKIPPED
 from ..plugins import load_agent
+from ..runs.spec import AgentSpec
 from ..workflow.variables import secrets_of
+
+
+def secrets_of_plan(plan: Plan, environ: Mapping[str, str]) -> Collection[str]:
+    """What must not be shown: keys that agents are given by their kinds, by `env`, and by their options."""
+    agents = {id(task.agent): task.agent for task in plan.tasks}.values()  # most tasks have the same one
+    names = {name for kind in {agent.kind for agent in agents} for name in load_agent(kind).variables}
+    passed = names.union(*(agent.env for agent in agents))
+    return secrets_of(environ, passed, {str(n): agent.options for n, agent in enumerate(agents)}, "")
 
 
 def owed_by(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -18,15 +27,6 @@ def owed_by(plan: Plan) -> dict[str, tuple[str, ...]]:
         for dependency in task.depends_on:
             owed[dependency.task].update(dict.fromkeys(dependency.outputs))
     return {name: tuple(paths) for name, paths in owed.items()}
-
-
-def secrets_in(plan: Plan, environ: Mapping[str, str]) -> Collection[str]:
-    """What agents are given and nobody may see: keys of their kinds, and what the plan passes on that is named like
-    a secret."""
-    names = {name for kind in {task.agent.kind for task in plan.tasks} for name in load_agent(kind).variables}
-    names |= {name for task in plan.tasks for name in task.agent.env}
-    options = [task.agent.options for task in plan.tasks if task.agent.options]
-    return secrets_of(environ, names, {"options": options}, "")
 
 
 def policy_of(plan: Plan) -> Policy:
@@ -39,4 +39,15 @@ def policy_of(plan: Plan) -> Policy:
         max_concurrent=plan.max_parallel,
         max_turns=max((task.max_turns for task in plan.tasks), default=1),
         in_all=plan.budget,
+    )
+
+
+def agent_spec(task: Task, plan: Plan) -> AgentSpec:
+    agent = task.agent
+    return AgentSpec(
+        kind=agent.kind,
+        command=agent.command,
+        options={**agent.options, **({"model": agent.model} if agent.model else {})},
+        base=str(plan.path.parent),
+        read_timeout=agent.read_timeout,
     )
