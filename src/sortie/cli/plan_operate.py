@@ -17,7 +17,7 @@ from ..errors import SortieError, StoreLocked
 from ..plans.plan import Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .plan import load, plan_option, require_task
+from .plan import load, load_to_look, plan_option, require_task
 
 if TYPE_CHECKING:
     from ..core.operator import Reply
@@ -72,7 +72,7 @@ def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def skip_command(tasks: tuple[str, ...], plan: Path) -> int:
     """Do without tasks: those that depend on them decide by their `on_failure`."""
-    return _decide("skip", tasks, load(plan))
+    return _decide("skip", tasks, load_to_look(plan))
 
 
 @click.command("accept")
@@ -80,7 +80,7 @@ def skip_command(tasks: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def accept_command(tasks: tuple[str, ...], plan: Path) -> int:
     """Take what is in the outbox of tasks as it is now: they are completed."""
-    return _decide("accept", tasks, load(plan))
+    return _decide("accept", tasks, load_to_look(plan))
 
 
 @click.command("stop")
@@ -88,7 +88,7 @@ def accept_command(tasks: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def stop_command(tasks: tuple[str, ...], plan: Path) -> int:
     """End the agents of tasks, or call off their next try; a person decides what follows."""
-    return _decide("stop", tasks, load(plan))
+    return _decide("stop", tasks, load_to_look(plan))
 
 
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:

@@ -11,7 +11,7 @@ import click
 
 from ..errors import SortieError
 from .main import DONE, UNFINISHED, decided
-from .plan import load, plan_argument
+from .plan import load, load_to_look, plan_argument
 from .printing import print_json, print_sentence
 from .store_access import complain, json_option
 from .ticker import Ticker
@@ -50,7 +50,7 @@ def collect_command(plan: Path, output: Path | None, flat: bool, skip_unsafe: bo
     from ..plans.plan import CONSOLIDATED
     from ..protocol.foreign_text import json_bytes
 
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     accounts = _accounts(loaded)
     ticker = Ticker()
     place = CollectionPlace(output or loaded.root / CONSOLIDATED, ticker.check)

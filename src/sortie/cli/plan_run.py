@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from .format import clean, runnable
 from .main import DONE, FAILED, UNFINISHED, decided
@@ -50,10 +49,8 @@ def run_command(plan: Path, dry_run: bool, max_parallel: int | None, log_format:
     from .run import remembered
 
     loaded = load(plan)
-    if max_parallel:
-        loaded = replace(loaded, max_parallel=max_parallel)
     before = remembered(loaded.store)
-    source = PlanSource(loaded, os.environ)
+    source = PlanSource(loaded, os.environ, max_parallel)
     if before:
         source.remember(before.schedule)
     if dry_run:
@@ -168,5 +165,5 @@ def _close(plan: Plan, summary: Summary) -> int:
     elif done:
         click.echo(runnable("Every task is completed; `sortie plan collect` brings the results together."))
     else:
-        print_sentence(what_is_left(lines))
+        print_sentence(what_is_left(plan, lines))
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from ..store.lock import holder_of
 from ..store.queries import Used, events, used_by_issue
 from .format import amount, clean, duration, runnable, stamp
 from .main import DONE
-from .plan import load, plan_argument, plan_option, require_task
+from .plan import load_to_look, plan_argument, plan_option, require_task
 from .plan_look import progress_of
 from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import json_option
@@ -35,6 +35,7 @@ from .why import EVENTS_SHOWN, plain_event
 if TYPE_CHECKING:
     from ..core.schedule import Schedule
 
+CHANGED = "what it is asked for, or given, changed; the next `sortie plan run` does it again"
 MOST_LISTED = 200
 MOST_NAMED = 5
 
@@ -44,7 +45,7 @@ MOST_NAMED = 5
 @json_option
 def status_command(plan: Path, as_json: bool) -> int:
     """Show how every task stands and why, what its agent says, and what it took."""
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     lines = look_at(loaded)
     if as_json:
         print_json(plain(loaded, lines))
@@ -60,7 +61,7 @@ def status_command(plan: Path, as_json: bool) -> int:
 @json_option
 def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     """Explain a task: how it stands, what it waits for, what is odd about it, and all that happened to it."""
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     require_task(loaded, task)
     schedule, _, served = _stored(loaded)
     found = standings(loaded, schedule, time.time(), served=served)
@@ -132,6 +133,8 @@ def _stored(plan: Plan) -> tuple[Schedule, dict[str, Used], bool]:
 def look_at(plan: Plan) -> list[TaskLine]:
     schedule, used, served = _stored(plan)
     found, hide = standings(plan, schedule, time.time(), served=served), _hider(plan)
+    if schedule.issues and not served:
+        found |= dict.fromkeys(_done_again(plan, schedule), Standing("outdated", CHANGED))
     edges = {task.name: task.waits_for for task in plan.tasks}
     layer = {name: number for number, names in enumerate(layers(edges)) for name in names}
     return [
@@ -148,6 +151,15 @@ def look_at(plan: Plan) -> list[TaskLine]:
         for name, standing in found.items()
         for taken in [used.get(name, Used())]
     ]
+
+
+def _done_again(plan: Plan, schedule: Schedule) -> Iterable[str]:
+    """What the next run does once more, because the plan or its inputs changed."""
+    from ..sources.plan_tasks import PlanSource
+
+    source = PlanSource(plan, os.environ)
+    source.remember(schedule)
+    return source.again
 
 
 def task_states(plan: Plan) -> dict[str, tuple[str, str]]:
@@ -183,9 +195,20 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
         click.echo(runnable(f"… and {len(lines) - MOST_LISTED} more: `sortie plan status --json` has all of them."))
 
 
-def what_is_left(lines: Sequence[TaskLine]) -> str:
-    """Which tasks a person has to decide about before their plan can go on, and how."""
-    names = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
+def what_is_left(plan: Plan, lines: Sequence[TaskLine]) -> str:
+    """Which tasks a person has to decide about before their plan can go on, and how; those that failed with another
+    one have nothing to be decided."""
+    bad = {line.name for line in lines if line.state in ("failed", "incomplete", "skipped")}
+    follows = {
+        task.name
+        for task in plan.tasks
+        if any(policy == "fail" and other in bad for other, policy in task.waits_for.items())
+    }
+    names = [
+        line.name
+        for line in lines
+        if line.state in ("escalated", "failed", "incomplete") and line.name not in follows
+    ]
     if not names:
         open_ones = sorted(
             (line for line in lines if line.state != "completed"), key=lambda line: line.state != "ready"

@@ -41,12 +41,13 @@ def load_plan(path: Path) -> Plan:
     raise ConfigurationError(count + first, problems=(first, *others))
 
 
-def examine(path: Path, content: bytes | None = None) -> tuple[Plan | None, list[Problem]]:
+def examine(path: Path, content: bytes | None = None, *, to_run: bool = True) -> tuple[Plan | None, list[Problem]]:
     """The plan, None where there are errors, and everything that was found; never raises for what is wrong with
-    the file. `content` is what would stand there, where it does not yet."""
+    the file. `content` is what would stand there, where it does not yet. A plan that is not `to_run` may lack its
+    inputs."""
     problems = Problems(str(path))
     with _without_collecting():
-        plan = _read(path, problems, content)
+        plan = _read(path, problems, content, to_run=to_run)
     found = problems.in_order()
     return (None if any(problem.severity == "error" for problem in found) else plan), found
 
@@ -72,7 +73,7 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
+def _read(path: Path, problems: Problems, content: bytes | None, *, to_run: bool) -> Plan | None:
     version = version_of(path)  # before it is read: what is written meanwhile is another one
     if content is None:
         content = read_file(path, problems, largest=LARGEST_FILE)
@@ -97,7 +98,7 @@ def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
     )
     if not is_name(plan.name) and "name" not in item.refused:
         reading.refuse("name", f"is missing: the name of the file, {path.stem!r}, does not fit; add one")
-    check(plan, drafts, reading)
+    check(plan, drafts, reading, to_run=to_run)
     return plan
 
 

@@ -20,6 +20,7 @@ OnFailure = Literal["block", "continue", "fail"]
 WhenFailed = Literal["fail", "escalate"]
 
 STORE = ".sortie.db"
+LAST_RUN = ".plan.yaml"
 MESSAGES = "messages"
 FIXES = ".fixes"
 ESCALATIONS = "ESCALATIONS.md"
@@ -160,6 +161,11 @@ class Plan(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def store(self) -> Path:
         return self.root / STORE
+
+    @property
+    def last_run(self) -> Path:
+        """A copy of the plan file as it last ran, for those who only look."""
+        return self.root / LAST_RUN
 
     @property
     def messages(self) -> Path:
