@@ -21,6 +21,8 @@ from .safefiles import UnsafeFile, component, open_regular
 from .tree_walk import Check, Descent, go_on
 
 MOST_DEPTH = 64
+# On the average of all that are allowed: each is kept on record, and one alone may have 16,000 characters.
+LONGEST_PATHS = 1024
 SUMMARY = "outbox/summary.md"
 _NO_DELIVERABLE = ("outbox/summary.md", "outbox/error_report.md")
 _PARTIAL = "outbox/partial/"
@@ -126,6 +128,7 @@ class _Stocktaking:
         self._entries = 0
         self._directories = 0
         self._bytes = 0
+        self._characters = 0
 
     def walk(self) -> None:
         """Down and up again without recursion; each level has the names that are still to be entered."""
@@ -176,6 +179,10 @@ class _Stocktaking:
         return sorted(directories, reverse=True)
 
     def _sort(self, entry: os.DirEntry[str], names: list[str], directories: list[str]) -> None:
+        path = self._place.path(entry.name)
+        self._characters += len(path)
+        if self._characters > LONGEST_PATHS * (self._most_files + MOST_DEPTH):
+            raise _Stopped(f"{self._top} holds too many files with paths of more than {LONGEST_PATHS} characters.")
         if entry.is_dir(follow_symlinks=False):
             self._directories += 1
             if self._directories > self._most_files:
@@ -189,9 +196,7 @@ class _Stocktaking:
         if is_nameable(entry.name):
             kind.append(entry.name)
         else:
-            self.refused.append(
-                (escape(self._place.path(entry.name)), "Its name has characters that no name may have")
-            )
+            self.refused.append((escape(path), "Its name has characters that no name may have"))
 
     def _take(self, name: str) -> None:
         path = self._place.path(name)
