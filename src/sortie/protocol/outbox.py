@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,7 +29,8 @@ _CHUNK = 1024 * 1024
 # What would show a name in another order than it is written, beside control characters and line ends.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNNAMEABLE = ("Cc", "Cs", "Zl", "Zp")
-_SPECIAL = {
+# What a name may stand for beside files and directories.
+SPECIAL = {
     stat.S_IFLNK: "It is a symbolic link",
     stat.S_IFIFO: "It is a FIFO",
     stat.S_IFSOCK: "It is a socket",
@@ -75,12 +75,6 @@ def take_stock(
             return Stock(refused=tuple(sorted(stocktaking.refused)), problem=str(stopped))
     files = sorted(stocktaking.files, key=lambda file: file.path)
     return Stock(files=tuple(files), refused=tuple(sorted(stocktaking.refused)))
-
-
-def product(files: Iterable[Delivered]) -> str:
-    """One digest of all these files, whatever their order."""
-    canonical = sorted((file.path, file.size, file.sha256) for file in files)
-    return hashlib.sha256(json.dumps(canonical).encode()).hexdigest()
 
 
 def missing(stock: Stock, required: Sequence[str]) -> list[str]:
@@ -215,8 +209,8 @@ class _Stocktaking:
 def open_delivered(place: Descent, name: str) -> Iterator[tuple[int, os.stat_result]]:
     """A file of the directory where `place` is, if it is a regular one with one name that lives there."""
     kind = stat.S_IFMT(os.stat(component(name), dir_fd=place.fd, follow_symlinks=False).st_mode)
-    if kind in _SPECIAL:  # told before it is opened: to open a device may do something already
-        raise UnsafeFile(errno.EINVAL, _SPECIAL[kind], name)
+    if kind in SPECIAL:  # told before it is opened: to open a device may do something already
+        raise UnsafeFile(errno.EINVAL, SPECIAL[kind], name)
     with open_regular(place.fd, name) as descriptor:
         found = os.fstat(descriptor)
         if found.st_nlink > 1:
