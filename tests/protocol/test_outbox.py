@@ -253,6 +253,17 @@ def test_of_200_000_files_no_more_are_looked_at_than_are_allowed():
         shutil.rmtree(home)
 
 
+def test_paths_are_bounded_too(outbox):
+    """Each is kept on record: a few thousand files below long names would be a record of many megabytes."""
+    deep = outbox.joinpath(*["x" * 200] * 15)
+    deep.mkdir(parents=True)
+    for number in range(40):
+        (deep / str(number)).write_bytes(b"1")
+    assert len(stock_of(outbox, most_files=100).files) == 40
+    stock = stock_of(outbox, most_files=40)
+    assert stock == Stock(problem="outbox holds too many files with paths of more than 1024 characters.")
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, make_fifo, make_dangling_link])
 def test_what_is_no_file_is_bounded_too(outbox, make):
     for number in range(20):

@@ -1,10 +1,8 @@
-"""What a task still owes, by the stock of its outbox; and the digest of all that it delivered."""
+"""What a task still owes, by the stock of its outbox."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sortie.protocol.outbox import Delivered, Stock, missing, product
+from sortie.protocol.outbox import Delivered, Stock, missing
 
 EMPTY, FULL = 0, 5
 
@@ -63,23 +61,3 @@ def test_of_a_stock_with_a_problem_nothing_else_is_said():
     assert missing(Stock(problem="outbox holds more than 2 files."), ["outbox/x"]) == [
         "outbox holds more than 2 files."
     ]
-
-
-deliveries = st.lists(
-    st.builds(Delivered, st.text(max_size=5), st.integers(0, 9), st.sampled_from(["a", "b"])), max_size=6
-)
-
-
-@given(deliveries, st.randoms())
-def test_a_product_depends_on_the_files_and_not_on_their_order(files, chance):
-    shuffled = list(files)
-    chance.shuffle(shuffled)
-    assert product(shuffled) == product(files)
-
-
-@given(deliveries, deliveries)
-def test_other_files_are_another_product(one, other):
-    def key(file: Delivered) -> tuple[str, int, str]:
-        return file.path, file.size, file.sha256
-
-    assert (product(one) == product(other)) == (sorted(one, key=key) == sorted(other, key=key))

@@ -26,7 +26,7 @@ def task(tmp_path):
 
 def sealed(task, most_files=10):
     with open_directory(task) as folder:
-        return seal(folder, most_files=most_files, most_bytes=1000)
+        return seal(folder, ("SKILL.md", "inbox"), most_files=most_files, most_bytes=1000)
 
 
 def test_the_seal_is_of_all_that_was_given_and_nothing_else(task):

@@ -118,14 +118,10 @@ def _say_what_is_done_again(source: PlanSource) -> None:
 
 def _may_follow(source: PlanSource) -> list[str]:
     """Completed tasks that are done again if what those before them deliver then is something else."""
+    from ..plans.graph import descendants
     from ..plans.progress import COMPLETED
 
-    todo, touched = list(source.again), set[str]()
-    while todo:  # one walk for all of them: a change may touch thousands
-        for name in source.progress.dependants[todo.pop()]:
-            if name not in touched:
-                touched.add(name)
-                todo.append(name)
+    touched = descendants(source.plan.edges, source.again)
     return [name for name, state in source.progress.states.items() if name in touched and state == COMPLETED]
 
 

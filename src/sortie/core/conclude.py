@@ -6,8 +6,8 @@
 | completed, `blocked`                   | never                 | parked                                      |
 | completed, no signal, active           | if configured         | released; without hand-off: continuation    |
 | completed, no signal, not active       | no                    | released                                    |
-| failed, timed out, stalled             | no                    | error retry, unless the source gives it up  |
-| failed for good (refusals)             | no                    | parked, unless the source gives it up       |
+| failed, timed out, stalled             | no                    | error retry, unless the source decides      |
+| failed for good (refusals)             | no                    | parked, unless the source decides           |
 | the agent cannot run at all            | no                    | dispatch held; refunded if it did not work  |
 | provider's limit                       | no                    | retry when the limit ends; session refunded |
 | stopped: shutdown or crash             | no                    | retry at once; session refunded             |
@@ -188,9 +188,9 @@ def conclude(
 ) -> list[ev.AnyEvent]:
     """What follows the verdict on a run, after our own writes: the claim is given up.
 
-    `judged` is what the source makes of a success, `given_up` what it makes of a failure that is not to be tried
-    again; `used` says that the run has cost tokens or money. `state` is the issue's own as we know it now, so that
-    no decision is made on an older look at the source. `fingerprint` is that of the issue as it is parked.
+    `judged` is what the source makes of a success, `given_up` what it makes of a failure, where it has an opinion;
+    `used` says that the run has cost tokens or money. `state` is the issue's own as we know it now, so that no
+    decision is made on an older look at the source. `fingerprint` is that of the issue as it is parked.
     """
     result = settle(schedule, claim, outcome, judged, used=used, now=now, given_up=given_up)
     turn, view = schedule.running[claim.issue_id].turn, schedule.issues.get(claim.issue_id)

@@ -25,7 +25,7 @@ from msgspec import Struct
 from ..errors import SortieError
 from ..protocol.copied_removal import remove_copied
 from ..protocol.foreign_text import escape, json_bytes, time_text
-from ..protocol.safefiles import UnsafeFile, component, explain, open_directory, open_regular
+from ..protocol.safefiles import CREATE, UnsafeFile, component, explain, open_directory, open_regular, unused_name
 from ..protocol.session_files import is_session_file
 from ..protocol.tree_copy import Copied, TreeCopy, Version, copy_tree, read_tree
 from ..protocol.tree_walk import Check, go_on, remove_entry, remove_tree
@@ -189,7 +189,7 @@ class _Archiving:
             )
 
     def _commit(self, new: str) -> str:
-        name = _unused(self._archives, f"{time.strftime(_TIME, time.gmtime())}-{self._plan.name}")
+        name = unused_name(self._archives, f"{time.strftime(_TIME, time.gmtime())}-{self._plan.name}")
         self._check()
         os.rename(new, name, src_dir_fd=self._archives, dst_dir_fd=self._archives)
         os.fsync(self._archives)
@@ -237,8 +237,7 @@ def _versions(directory: int) -> Iterator[tuple[str, dict[str, Version]]]:
 
 
 def _write(directory: int, name: str, lines: Iterable[bytes]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as file:
+    with os.fdopen(os.open(name, CREATE, 0o600, dir_fd=directory), "wb") as file:
         file.writelines(lines)
 
 
@@ -261,12 +260,6 @@ def _wait_for_disk(directory: int) -> None:
     if ctypes.CDLL(None, use_errno=True).syncfs(directory):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-def _unused(directory: int, name: str) -> str:
-    there = set(os.listdir(directory))
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(each for each in names if each not in there)
 
 
 def _is_below(path: str, others: set[str]) -> bool:

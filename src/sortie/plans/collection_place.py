@@ -8,7 +8,6 @@ leaves names that begin with a dot: the next collection removes them, by the sam
 from __future__ import annotations
 
 import fcntl
-import itertools
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from typing import Any
 
 from ..errors import SortieError
 from ..protocol.outbox import take_stock
-from ..protocol.safefiles import explain, open_directory, read_bounded
+from ..protocol.safefiles import explain, open_directory, read_bounded, unused_name, write_new
 from ..protocol.tree_walk import Check, go_on, remove_tree
 from .collection import FORMAT, MANIFEST, SUMMARY_PAGE, is_as_written
 
@@ -31,12 +30,11 @@ _TIME = "%Y%m%dT%H%M%SZ"
 
 
 class CollectionPlace:
-    """`kept` is where an earlier collection is that a person changed, `replaced` whether one went."""
+    """`kept` is where an earlier collection is that a person changed."""
 
     def __init__(self, target: Path, check: Check = go_on) -> None:
         self.folder = target.absolute()
         self.kept: Path | None = None
-        self.replaced = False
         self._name = self.folder.name
         self._check = check
 
@@ -120,9 +118,8 @@ class CollectionPlace:
         """Where nobody changes it any more: nobody else knows this name."""
         if _is_untouched(parent, name, self._check):
             remove_tree(parent, name, self._check)
-            self.replaced = True
         else:
-            kept = _unused(parent, f"{self._name}.{time.strftime(_TIME, time.gmtime())}")
+            kept = unused_name(parent, f"{self._name}.{time.strftime(_TIME, time.gmtime())}")
             os.rename(name, kept, src_dir_fd=parent, dst_dir_fd=parent)
             self.kept = self.folder.with_name(kept)
 
@@ -169,14 +166,7 @@ def _found(parent: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _unused(parent: int, name: str) -> str:
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(each for each in names if _found(parent, each) is None)
-
-
 def write_pages(directory: int, summary: bytes, manifest: bytes) -> None:
     """The manifest last: without it, a folder is no collection."""
     for name, page in ((SUMMARY_PAGE, summary), (MANIFEST, manifest)):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(name, flags, 0o444, dir_fd=directory), "wb") as file:
-            file.write(page)
+        write_new(directory, name, page, 0o444)

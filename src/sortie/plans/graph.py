@@ -1,4 +1,4 @@
-"""Who comes before whom: an order of tasks, their layers, and all that stands before or behind one of them.
+"""Who comes before whom: an order of tasks, their layers, and all that stands behind some of them.
 
 Everywhere `edges[name]` are the names that it waits for, and each of these is a key too. The answers depend on the
 names only, not on the order in which they are given. Nothing here recurses: a chain may be as long as it likes.
@@ -6,7 +6,7 @@ names only, not on the order in which they are given. Nothing here recurses: a c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 Edges = Mapping[str, Collection[str]]
@@ -47,14 +47,16 @@ def layers(edges: Edges) -> list[list[str]]:
     return found
 
 
-def ancestors(edges: Edges, name: str) -> set[str]:
-    """All that have to be over before it can start, without itself."""
-    return _reached(edges, name)
-
-
-def descendants(edges: Edges, name: str) -> set[str]:
-    """All that wait for it, directly or not, without itself."""
-    return _reached(_followers(edges), name)
+def descendants(edges: Edges, names: Iterable[str]) -> set[str]:
+    """All that wait for one of these, directly or not."""
+    behind, reached = _followers(edges), set[str]()
+    ahead = list(names)
+    while ahead:
+        for one in behind[ahead.pop()]:
+            if one not in reached:
+                reached.add(one)
+                ahead.append(one)
+    return reached
 
 
 def _followers(edges: Edges) -> dict[str, list[str]]:
@@ -63,14 +65,3 @@ def _followers(edges: Edges) -> dict[str, list[str]]:
         for one in before:
             behind[one].append(name)
     return behind
-
-
-def _reached(edges: Edges, name: str) -> set[str]:
-    reached: set[str] = set()
-    ahead = list(edges[name])
-    while ahead:
-        one = ahead.pop()
-        if one not in reached:
-            reached.add(one)
-            ahead.extend(edges[one])
-    return reached - {name}

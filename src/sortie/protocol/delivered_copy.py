@@ -9,10 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from .foreign_text import escape
 from .outbox import Delivered, chunks, open_delivered
-from .safefiles import component, open_directory
+from .safefiles import CREATE, component, open_directory
 from .tree_walk import Check, Descent, go_on
-
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ChangedSince(Exception):
@@ -29,7 +27,7 @@ def copy_out(folder: int, delivered: Delivered, target: int, name: str, check: C
     with Descent(folder) as place, ExitStack() as stack:
         descriptor = stack.enter_context(_source(place, delivered))
         directory = stack.enter_context(_made(target, above))
-        copy = os.open(component(last), _CREATE, 0o600, dir_fd=directory)
+        copy = os.open(component(last), CREATE, 0o600, dir_fd=directory)
         try:
             try:
                 _copy(descriptor, copy, delivered, check)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +20,8 @@ from .safefiles import UnsafeFile, component, open_regular
 from .tree_walk import Check, Descent, go_on
 
 MOST_DEPTH = 64
+# On the average of all that are allowed: each is kept on record, and one alone may have 16,000 characters.
+LONGEST_PATHS = 1024
 SUMMARY = "outbox/summary.md"
 _NO_DELIVERABLE = ("outbox/summary.md", "outbox/error_report.md")
 _PARTIAL = "outbox/partial/"
@@ -28,7 +29,8 @@ _CHUNK = 1024 * 1024
 # What would show a name in another order than it is written, beside control characters and line ends.
 _DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNNAMEABLE = ("Cc", "Cs", "Zl", "Zp")
-_SPECIAL = {
+# What a name may stand for beside files and directories.
+SPECIAL = {
     stat.S_IFLNK: "It is a symbolic link",
     stat.S_IFIFO: "It is a FIFO",
     stat.S_IFSOCK: "It is a socket",
@@ -73,12 +75,6 @@ def take_stock(
             return Stock(refused=tuple(sorted(stocktaking.refused)), problem=str(stopped))
     files = sorted(stocktaking.files, key=lambda file: file.path)
     return Stock(files=tuple(files), refused=tuple(sorted(stocktaking.refused)))
-
-
-def product(files: Iterable[Delivered]) -> str:
-    """One digest of all these files, whatever their order."""
-    canonical = sorted((file.path, file.size, file.sha256) for file in files)
-    return hashlib.sha256(json.dumps(canonical).encode()).hexdigest()
 
 
 def missing(stock: Stock, required: Sequence[str]) -> list[str]:
@@ -126,6 +122,7 @@ class _Stocktaking:
         self._entries = 0
         self._directories = 0
         self._bytes = 0
+        self._characters = 0
 
     def walk(self) -> None:
         """Down and up again without recursion; each level has the names that are still to be entered."""
@@ -176,6 +173,10 @@ class _Stocktaking:
         return sorted(directories, reverse=True)
 
     def _sort(self, entry: os.DirEntry[str], names: list[str], directories: list[str]) -> None:
+        path = self._place.path(entry.name)
+        self._characters += len(path)
+        if self._characters > LONGEST_PATHS * (self._most_files + MOST_DEPTH):
+            raise _Stopped(f"{self._top} holds too many files with paths of more than {LONGEST_PATHS} characters.")
         if entry.is_dir(follow_symlinks=False):
             self._directories += 1
             if self._directories > self._most_files:
@@ -189,9 +190,7 @@ class _Stocktaking:
         if is_nameable(entry.name):
             kind.append(entry.name)
         else:
-            self.refused.append(
-                (escape(self._place.path(entry.name)), "Its name has characters that no name may have")
-            )
+            self.refused.append((escape(path), "Its name has characters that no name may have"))
 
     def _take(self, name: str) -> None:
         path = self._place.path(name)
@@ -210,8 +209,8 @@ class _Stocktaking:
 def open_delivered(place: Descent, name: str) -> Iterator[tuple[int, os.stat_result]]:
     """A file of the directory where `place` is, if it is a regular one with one name that lives there."""
     kind = stat.S_IFMT(os.stat(component(name), dir_fd=place.fd, follow_symlinks=False).st_mode)
-    if kind in _SPECIAL:  # told before it is opened: to open a device may do something already
-        raise UnsafeFile(errno.EINVAL, _SPECIAL[kind], name)
+    if kind in SPECIAL:  # told before it is opened: to open a device may do something already
+        raise UnsafeFile(errno.EINVAL, SPECIAL[kind], name)
     with open_regular(place.fd, name) as descriptor:
         found = os.fstat(descriptor)
         if found.st_nlink > 1:

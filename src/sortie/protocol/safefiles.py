@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from typing import Any
 # O_NOCTTY: a terminal device must not become ours.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READ_DIRECTORY = _READ | os.O_DIRECTORY
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# A new file, whatever stands at its name.
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _KINDS = {
     stat.S_IFREG: "regular file",
@@ -93,7 +95,7 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
     It does not wait for the disk: what is written here is worth nothing after the session it was written for.
     """
     temporary = f".{component(name)}.{os.urandom(8).hex()}.tmp"
-    descriptor = os.open(temporary, _CREATE, mode, dir_fd=directory)
+    descriptor = os.open(temporary, CREATE, mode, dir_fd=directory)
     try:
         try:
             _write(descriptor, data)
@@ -108,7 +110,7 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
 def write_new(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:
     """A file where there is none: FileExistsError for whatever stands at `name`. Of one that could not be written
     to its end, nothing stays."""
-    descriptor = os.open(component(name), _CREATE, mode, dir_fd=directory)
+    descriptor = os.open(component(name), CREATE, mode, dir_fd=directory)
     try:
         _write(descriptor, data)
     except BaseException:
@@ -125,6 +127,12 @@ def write_if_changed(directory: int, name: str, data: bytes) -> None:
         if is_private and found.st_size == len(data) and _read(descriptor, len(data)) == data:
             return
     write_atomic(directory, name, data)
+
+
+def unused_name(directory: int, name: str) -> str:
+    """This name, or the first of `name-2`, `name-3` and so on that nothing here has."""
+    there = set(os.listdir(directory))
+    return next(one for one in chain([name], (f"{name}-{number}" for number in count(2))) if one not in there)
 
 
 def component(name: str) -> str:

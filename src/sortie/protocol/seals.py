@@ -13,11 +13,9 @@ from collections.abc import Mapping, Sequence
 from .outbox import digest_of, open_delivered, take_stock
 from .tree_walk import Check, Descent, go_on
 
-GIVEN = ("SKILL.md", "inbox")
-
 
 def seal(
-    folder: int, names: Sequence[str] = GIVEN, *, most_files: int, most_bytes: int, check: Check = go_on
+    folder: int, names: Sequence[str], *, most_files: int, most_bytes: int, check: Check = go_on
 ) -> dict[str, str]:
     """Of these files and directories in the task folder that is open as `folder`; what is not there is left out."""
     sealed = dict[str, str]()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .foreign_text import Keys, Malformed, json_bytes, parse_object, time_text
-from .safefiles import open_directory
+from .safefiles import CREATE, open_directory
 
 Type = Literal["data_ready", "question", "answer", "update"]
 
@@ -24,7 +24,6 @@ _TYPES: tuple[Type, ...] = get_args(Type)
 _MOST_NUMBER = 10**12 - 1
 _MESSAGE = re.compile(rf"({NAME.pattern})_to_({NAME.pattern})_([0-9]{{3}}|[1-9][0-9]{{3,11}})")
 _LONGEST = 200
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MessageRefused(ValueError):
@@ -81,7 +80,7 @@ def send(
     with open_directory(messages) as directory:
         number = _highest(directory, sender, recipient) + 1
         temporary = f".{sender}.{os.urandom(8).hex()}.tmp"
-        descriptor = os.open(temporary, _CREATE, 0o644, dir_fd=directory)
+        descriptor = os.open(temporary, CREATE, 0o644, dir_fd=directory)
         try:
             while True:
                 address = _address(sender, recipient, number)

@@ -15,22 +15,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .safefiles import component, open_regular
+from .outbox import SPECIAL
+from .safefiles import CREATE, component, open_regular
 from .tree_walk import Check, Descent
 
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _HOLES_WORTH_KEEPING = 1 << 20
 # Of a file with holes, only blocks that are not zero are written, and hashed with their places.
 _BLOCK = 1 << 16
 _ZERO = bytes(_BLOCK)
-_KINDS = {
-    stat.S_IFLNK: "It is a symbolic link",
-    stat.S_IFIFO: "It is a FIFO",
-    stat.S_IFSOCK: "It is a socket",
-    stat.S_IFCHR: "It is a device",
-    stat.S_IFBLK: "It is a device",
-}
 
 Version = tuple[int, int, int, int]
 
@@ -154,7 +147,7 @@ class _Reading:
                 if kind == stat.S_IFDIR:
                     inner.append(name)
                 elif kind != stat.S_IFREG:  # told before it is opened: to open a device may do something already
-                    self.done.skipped.append((self._place.path(name), _KINDS.get(kind, "It is no regular file")))
+                    self.done.skipped.append((self._place.path(name), SPECIAL.get(kind, "It is no regular file")))
                 else:
                     self._read(name)
             except _Unreadable as unreadable:
@@ -223,7 +216,7 @@ class _Copying(_Reading):
             if self._leave_out((*self._place.names[1:], name)):
                 self._note(name, found, "")
                 return
-            copy = os.open(name, _CREATE, 0o600, dir_fd=self._copy.fd)
+            copy = os.open(name, CREATE, 0o600, dir_fd=self._copy.fd)
             try:
                 digest = self._digest(descriptor, found, copy)
                 os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -156,8 +156,8 @@ class Source(Protocol):
         ...
 
     def give_up(self, claim: Claim, outcome: Outcome, spent: Spent) -> Next | None:
-        """What becomes of an item whose run failed and is not to be tried again; None where the engine decides.
-        `spent` is what was charged for the item so far, this run included."""
+        """What becomes of an item whose run failed: tried again, over, or left to a person; None where the engine
+        decides. `spent` is what was charged for the item so far, this run included."""
         return None
 
     def moved(self, issue_id: str, state: str, memo: str) -> Sequence[Issue]:

@@ -97,7 +97,6 @@ def last_opened_for(db: Connection) -> str:
 class Used(Struct, frozen=True):
     """What all finished runs of an issue took."""
 
-    runs: int = 0
     seconds: float = 0.0
     tokens: int = 0
     cost_usd: float = 0.0
@@ -106,7 +105,7 @@ class Used(Struct, frozen=True):
 def used_by_issue(db: Connection) -> dict[str, Used]:
     """Reads every finished run: for stores of one plan."""
     rows = db.execute(
-        """SELECT issue_id, count(*), total((SELECT ended.at - claim.at FROM events AS claim, events AS ended
+        """SELECT issue_id, total((SELECT ended.at - claim.at FROM events AS claim, events AS ended
                                              WHERE claim.run_id = one.run_id AND claim.kind = 'claim'
                                                AND ended.run_id = one.run_id AND ended.kind = 'end')),
                   sum(total_tokens), total(cost_usd) FROM run_history AS one GROUP BY issue_id"""
