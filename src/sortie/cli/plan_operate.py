@@ -19,6 +19,7 @@ from ..plans.plan import FIXES, Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
 from .plan import load, plan_option, require_task
+from .plan_store import require_store
 
 if TYPE_CHECKING:
     from ..core.operator import Reply
@@ -52,7 +53,7 @@ def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
     """Correct inputs of a task and try it again: each file takes the place of the input of that name."""
     loaded = load(plan)
     require_task(loaded, task)
-    _require_store(loaded)
+    require_store(loaded)
     for given in inputs:
         _put_fix(loaded, task, given)
     return _decide("reopen", (task,), loaded)
@@ -117,16 +118,11 @@ def _put_fix(plan: Plan, task: str, given: str) -> None:
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
     named = list(dict.fromkeys(tasks))
     require_task(plan, *named)
-    _require_store(plan)
+    require_store(plan)
     replies = _carry_out(plan, verb, named)
     for reply in replies:
         click.echo(clean(runnable(reply.outcome)), err=not reply.ok)
     return DONE if all(reply.ok for reply in replies) else FAILED
-
-
-def _require_store(plan: Plan) -> None:
-    if not plan.store.exists():
-        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
 
 
 def _carry_out(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:
