@@ -6,6 +6,7 @@
  *   done  signals that the issue is to be handed over
  *   turn  just ends, so that there is another turn
  *   task  delivers what a task of a plan owes: a result and a summary
+ *   slow  does the same after a tenth of a second
  *   hold  stays alive, holding a lock that only one process of its issue can have
  */
 #include <fcntl.h>
@@ -70,7 +71,8 @@ int main(int count, char **words) {
         mkdir(".sortie", 0700);
         put(".sortie/status", "needs-human-review\n");
     }
-    if (does(words[0], "task")) {
+    if (does(words[0], "slow")) usleep(100000);
+    if (does(words[0], "task") || does(words[0], "slow")) {
         put("outbox/result.md", issue);
         put("outbox/summary.md", "Done.\n");
     }

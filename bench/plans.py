@@ -14,13 +14,13 @@ from .drains import drained
 from .floor import spawned
 from .project import DEADLINE, Service, memory_mb
 from .stamps import Stamps
-from .table import Row
+from .table import READY_TO_START, Row
 
 SIZES = (100, 1_000, 10_000)
 SLOTS = 10
 FLOOR = "`posix_spawn`"
-AS_AN_ISSUE = "an issue"
 SEED = 20
+RANDOM_SIZE = 200
 
 Edges = dict[int, list[int]]
 
@@ -76,14 +76,26 @@ def plans(bench: Bench) -> list[Row]:
             )
             if ours.ended < size:
                 note += f", by the first {ours.ended:,}"
-            name = f"{shape} of {size:,} tasks, {slots} at a time: each"
-            rows.append(Row(name, cost, "ms", 1e3 / floor, FLOOR, note))
-            if ours.latencies:
-                latency = statistics.median(ours.latencies)
-                late = statistics.quantiles(ours.latencies, n=20)[-1] if len(ours.latencies) > 1 else latency
-                what = f"{shape} of {size:,} tasks: last dependency's end to start"
-                rows.append(Row(what, latency * 1e3, "ms", note=f"p95 {late * 1e3:.1f} ms"))
+            rows.append(
+                Row(f"{shape} of {size:,} tasks, {_at_a_time(slots)}: each", cost, "ms", 1e3 / floor, FLOOR, note)
+            )
+            if shape == "chain":
+                rows.append(_latency(f"chain of {size:,} tasks", ours.latencies))
+    size, slots = RANDOM_SIZE, 4
+    slow = run_plan(bench.root / "slow", bench.program.slow, random_graph(size), slots)
+    rows.append(_latency(f"random graph of {size} tasks of 0.1 s, {_at_a_time(slots)}", slow.latencies))
     return rows
+
+
+def _latency(what: str, latencies: list[float]) -> Row:
+    late = statistics.quantiles(latencies, n=20)[-1]
+    return Row(
+        f"{what}: {READY_TO_START}", statistics.median(latencies) * 1e3, "ms", note=f"p95 {late * 1e3:.1f} ms"
+    )
+
+
+def _at_a_time(slots: int) -> str:
+    return f"{slots} at a time"
 
 
 def _with_outboxes(folder: Path, count: int) -> Path:

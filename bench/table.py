@@ -59,9 +59,12 @@ REFERENCES = {
     "kill -9 with 20 agents: issues that ran twice at once": Reference(0, 20),
 }
 COMMAND = Reference(100, 9)
+READY_TO_START = "last dependency's end to start"
 
 
 def reference(what: str) -> Reference:
+    if what.endswith(READY_TO_START):
+        return Reference(10)
     return COMMAND if what.startswith("`sortie ") else REFERENCES.get(what, Reference())
 
 

@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     )
     from .hosts.host import Host, HostInfo, RunLost, RunNotFound
     from .hosts.local_host import LocalHost
+    from .plans.load import load_plan
+    from .plans.plan import Plan
     from .protocol.status_file import Status, delete_status, parse_status, read_status
     from .runs.spec import AgentSpec, HooksSpec, PromptSpec, RunLimits, RunSpec, WorkspaceSpec
     from .sources.issues import IssueSource
+    from .sources.plan_tasks import PlanSource
     from .sources.source import RunFacts, Source, Write
     from .trackers.tracker import Candidates, Tracker, TrackerSettings
     from .workspace.directory import workspace_key
@@ -62,9 +65,12 @@ _HOMES = {
     ),
     "hosts.host": ("Host", "HostInfo", "RunLost", "RunNotFound"),
     "hosts.local_host": ("LocalHost",),
+    "plans.load": ("load_plan",),
+    "plans.plan": ("Plan",),
     "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
     "runs.spec": ("AgentSpec", "HooksSpec", "PromptSpec", "RunLimits", "RunSpec", "WorkspaceSpec"),
     "sources.issues": ("IssueSource",),
+    "sources.plan_tasks": ("PlanSource",),
     "sources.source": ("RunFacts", "Source", "Write"),
     "trackers.tracker": ("Candidates", "Tracker", "TrackerSettings"),
     "workspace.directory": ("workspace_key",),
@@ -95,6 +101,8 @@ __all__ = [
     "Next",
     "Orchestrator",
     "Outcome",
+    "Plan",
+    "PlanSource",
     "Policy",
     "PromptSpec",
     "Reporter",
@@ -119,6 +127,7 @@ __all__ = [
     "Write",
     "decide",
     "delete_status",
+    "load_plan",
     "parse_status",
     "read_status",
     "serve",

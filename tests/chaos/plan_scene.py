@@ -126,17 +126,22 @@ class PlanScene:
             assert code in (0, 3), f"exit code {code}\n{self.what_was_said()}"
 
     def _some_moment(self, chance: random.Random) -> Callable[[], bool]:
-        """After some time, some lines of the diary, or some events."""
-        begun, size, last = time.monotonic(), self._diary_size(), self.last_seq()
-        way = chance.randrange(3)
+        """After some time, some lines of the diary, or some commits to the store."""
+        begun, size = time.monotonic(), self._diary_size()
+        way = chance.randrange(5)
         if way == 0:
             seconds = chance.uniform(0.0, LATEST)
             return lambda: time.monotonic() - begun >= seconds
-        if way == 1:
+        if way in (1, 2):
             length = chance.randint(1, 400)
             return lambda: self._diary_size() >= size + length
-        count = chance.randint(1, 60)
-        return lambda: self.last_seq() >= last + count
+        commits, count = {self._last_commit()}, chance.randint(2, 30)
+
+        def has_committed() -> bool:
+            commits.add(self._last_commit())
+            return len(commits) >= count
+
+        return has_committed
 
     def _go_on_until(
         self, process: Orchestrator, chance: random.Random, is_time: Callable[[], bool] = lambda: False
@@ -167,10 +172,6 @@ class PlanScene:
                 return db.execute(statement).fetchall()
         except sqlite3.OperationalError:
             return []
-
-    def last_seq(self) -> int:
-        rows = self.query("SELECT max(seq) FROM events")
-        return rows[0][0] or 0 if rows else 0
 
     def last_kind(self) -> str:
         rows = self.query("SELECT kind FROM events ORDER BY seq DESC LIMIT 1")
@@ -218,6 +219,12 @@ class PlanScene:
 
     def _mark(self) -> bytes:
         return f"CHAOS_DIARY={self.diary}".encode()
+
+    def _last_commit(self) -> int:
+        try:
+            return (self.root / ".sortie.db-wal").stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
     def _diary_size(self) -> int:
         try:

@@ -76,7 +76,7 @@ def test_what_a_completed_task_said_and_delivered_counts_without_another_run_of_
 
 
 def test_who_said_completed_without_delivering_begins_anew_after_a_kill(scene_of):
-    """Rule 13: what the attempt before left is not mixed with the outbox of the next."""
+    """TBX-13: what the attempt before left is not mixed with the outbox of the next."""
     scene = scene_of(Graph((Task(0, misdeeds=("lies",)),), 1))
     scene.kill_before("end")
     assert "stale.txt" in scene.outbox("t00")

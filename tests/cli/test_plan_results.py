@@ -39,7 +39,7 @@ def good(tmp_path):
 
 
 def test_a_plan_is_run_collected_archived_and_run_anew(good):
-    """BOX-11, rule 16: the archive is complete, the collection stays, and the next run begins anew."""
+    """BOX-11, TBX-16: the archive is complete, the collection stays, and the next run begins anew."""
     collected = good.run("collect")
     assert (collected.returncode, collected.stderr) == (0, "")
     assert "2 of 2 success criteria are shown as met" in collected.stdout
@@ -73,7 +73,7 @@ def test_collect_answers_programs_in_json(good):
 
 
 def test_the_attempt_and_what_was_odd_are_told(tmp_path):
-    """Rule 15, rule 11: which attempt a file is from, and what its agent should not have done."""
+    """TBX-15, TBX-11: which attempt a file is from, and what its agent should not have done."""
     tries = "[ -d attempts ] || exit 1; chmod u+w inbox; rm inbox/instructions.md; " + DOES_GOOD["one"]
     scene = PlanScene(tmp_path).write(
         GOOD.replace("retries: 0", "retries: 1, retry_delay_ms: 0"), {**DOES_GOOD, "one": tries}
@@ -86,7 +86,7 @@ def test_the_attempt_and_what_was_odd_are_told(tmp_path):
 
 
 def test_a_plan_that_runs_is_collected_as_far_as_it_is_but_never_archived(tmp_path):
-    """Rule 16: refused while any agent is running, with `--force` too."""
+    """TBX-16: refused while any agent is running, with `--force` too."""
     scene = PlanScene(tmp_path).write(GOOD, {**DOES_GOOD, "two": WAITS})
     service = subprocess.Popen(scene.command("run"), cwd=tmp_path, stderr=subprocess.PIPE)
     try:
@@ -106,7 +106,7 @@ def test_a_plan_that_runs_is_collected_as_far_as_it_is_but_never_archived(tmp_pa
 
 
 def test_a_plan_that_waits_for_a_person_is_archived_only_by_force(tmp_path):
-    """Rule 16: refused while it is not over."""
+    """TBX-16: refused while it is not over."""
     scene = PlanScene(tmp_path).write(PLAN.replace("retries: 0", "retries: 0, when_failed: escalate"), DOES)
     scene.run("run")
     before = contents(scene.root)
@@ -122,7 +122,7 @@ def test_a_plan_that_waits_for_a_person_is_archived_only_by_force(tmp_path):
 
 
 def test_removal_has_to_be_asked_for(good):
-    """BOX-11, rule 16: workspaces can be removed, explicitly."""
+    """BOX-11, TBX-16: workspaces can be removed, explicitly."""
     removed = good.run("archive", "--remove")
     assert removed.returncode == 0, removed.stderr
     assert "one" in removed.stdout
@@ -132,7 +132,7 @@ def test_removal_has_to_be_asked_for(good):
 
 
 def test_a_plan_that_never_ran_has_nothing_and_what_is_there_is_a_persons(tmp_path):
-    """Rule 16: nothing goes that the plan did not make."""
+    """TBX-16: nothing goes that the plan did not make."""
     scene = PlanScene(tmp_path).write(GOOD.replace("name: good", "name: good\nworkspace: mine"), DOES_GOOD)
     (tmp_path / "mine/one").mkdir(parents=True)
     (tmp_path / "mine/one/text").touch()
@@ -147,7 +147,7 @@ def test_a_plan_that_never_ran_has_nothing_and_what_is_there_is_a_persons(tmp_pa
 
 
 def test_an_archive_whose_process_is_killed_is_finished_by_the_next(good):
-    """Rule 16: SIGKILL of the command itself while it copies."""
+    """TBX-16: SIGKILL of the command itself while it copies."""
     for number in range(300):
         (good.root / "one/workspace" / str(number)).write_text(str(number))
     process = subprocess.Popen(good.command("archive"), cwd=good.directory, stdout=subprocess.DEVNULL)

@@ -17,13 +17,14 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
 RULES = Path(__file__).with_name("rules.toml")
 
-_ID = re.compile(r"\b(?:A2O|COM|EXT|BOX|LOG)-\d+\b")
+_ID = re.compile(r"\b(?:A2O|COM|EXT|BOX|TBX|LOG)-\d+\b")
 
 _HEAD = """\
 # Conformance
 
 Each rule of how agents and orchestrator talk, and the tests that prove it: the status file (A2O), the two
-channels together (COM), the tools (EXT), the folders and graphs of plans (BOX). Tests under `tests/e2e` run the
+channels together (COM), the tools (EXT), the folders and graphs of plans (BOX), and what that document leaves open
+(TBX). Tests under `tests/e2e` run the
 real service with real agent processes.
 This page is made from the tests by `python -m tests.conformance.page`, and a test fails when it is out of date.
 

@@ -21,12 +21,18 @@ def test_every_rule_of_the_status_protocol_is_proved_from_end_to_end():
     assert [rule for rule in ours if not any(test.startswith("tests/e2e/") for test in found.get(rule, []))] == []
 
 
-@pytest.mark.parametrize(("family", "last"), [("A2O", 26), ("COM", 3), ("EXT", 15), ("BOX", 12)])
+def test_every_rule_of_plans_is_proved_with_real_processes():
+    found, real = proofs(), ("tests/e2e/", "tests/cli/", "tests/chaos/", "tests/examples/")
+    ours = [rule for rule in rules() if rule.startswith(("BOX-", "TBX-"))]
+    assert [rule for rule in ours if not any(test.startswith(real) for test in found.get(rule, []))] == []
+
+
+@pytest.mark.parametrize(("family", "last"), [("A2O", 26), ("COM", 3), ("EXT", 15), ("BOX", 12), ("TBX", 19)])
 def test_all_rules_of_a_family_are_on_the_page(family, last):
     found = [rule for rule in sorted(rules()) if rule.startswith(f"{family}-")]
     assert found == [f"{family}-{number:02}" for number in range(1, last + 1)]
 
 
 def test_no_test_names_a_rule_that_does_not_exist():
-    known = ("A2O-", "COM-", "EXT-")
+    known = ("A2O-", "COM-", "EXT-", "BOX-", "TBX-")
     assert {rule for rule in proofs() if rule.startswith(known)} <= set(rules())

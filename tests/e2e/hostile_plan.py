@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import time
 from contextlib import closing
@@ -27,6 +28,9 @@ from .project import COMMAND
 
 # What a task that behaves does: all that it owes, and no word in status.json.
 DELIVER = "echo fine > outbox/data.txt; echo '# fine' > outbox/summary.md"
+
+
+MOST_MEMORY = 400 * 1024 * 1024
 
 
 class HostilePlan:
@@ -52,9 +56,10 @@ class HostilePlan:
     # -- what a person writes ---------------------------------------------------------------------------------
 
     def task(self, name: str, script: str = DELIVER, **keys: Any) -> None:
-        """One more task and the script that is its agent."""
+        """A task, in place of the one of this name, and the script that is its agent."""
         (self.root / "agents" / f"{name}.sh").write_text(f"cat > /dev/null\n{script}\n")
         usual = {"objective": f"Do {name}.", "success_criteria": ["It is done."], "outputs": ["data.txt"]}
+        self._tasks = [task for task in self._tasks if task["name"] != name]
         self._tasks.append({"name": name, **usual, **keys})
         self.write_plan()
 
@@ -83,15 +88,16 @@ class HostilePlan:
         self._running.append(popen)
         return popen
 
-    def run(self, seconds: float = DEADLINE) -> int:
+    def run(self) -> int:
         """Until nothing is left to do; the answer is the exit code. Whatever agents do, nobody crashes over it."""
         popen = self.start()
+        resource.prlimit(popen.pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
         try:
-            code = popen.wait(seconds)
+            code = popen.wait(DEADLINE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the service hangs:\n{self.output()}") from None
         assert code in (0, 1, 3), self.output()
-        for word in ("Traceback", "internal error", "unforeseen"):
+        for word in ("Traceback", "internal error", "unforeseen", "MemoryError"):
             assert word not in self.output(), self.output()
         assert self.living() == []
         return code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 
 import pytest
 
@@ -51,13 +50,13 @@ def test_outputs_of_a_dependency_are_in_the_inbox_before_the_start(plan):
     }
     received = {entry["file"]: entry for entry in json.loads((inbox / ".received.json").read_text())}
     delivered = {path: sha256 for path, _, sha256 in plan.memo("collect").files}
-    assert received.keys() == {"outbox/data/a", "outbox/data/b", "outbox/sources.md"}, "rule 12"
+    assert received.keys() == {"outbox/data/a", "outbox/data/b", "outbox/sources.md"}, "TBX-12"
     assert all(entry["sha256"] == delivered[path] for path, entry in received.items())
     assert {(entry["agent"], entry["attempt"]) for entry in received.values()} == {("collect", 2)}
 
 
 def test_without_more_words_all_declared_outputs_go_to_a_folder_of_the_dependency(plan):
-    """Rule 7: the default of `copy_to`."""
+    """TBX-07: the default of `copy_to`."""
     plan.task("a", "deliver; echo more > outbox/undeclared.md")
     plan.task("b", depends_on=["a"])
     plan.run()
@@ -85,7 +84,7 @@ def test_independent_tasks_run_at_the_same_time_up_to_the_limit(plan):
 
 
 def test_nothing_starts_before_what_it_waits_for_is_over(plan):
-    """BOX-09, rule 5"""
+    """BOX-09, TBX-05"""
     for name, waits in {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}.items():
         plan.task(name, "say begins; deliver; say ends", wait_for=waits)
     plan.run()
@@ -103,7 +102,7 @@ def test_nothing_starts_before_what_it_waits_for_is_over(plan):
     ],
 )
 def test_a_graph_that_cannot_be_run_is_refused_before_anything_is_made(plan, tasks, told):
-    """BOX-08, rule 4"""
+    """BOX-08, TBX-04"""
     for name, waits in tasks.items():
         plan.task(name, "say begins", wait_for=waits)
     done = plan.sortie("run", code=2)
@@ -123,7 +122,7 @@ def test_a_graph_that_cannot_be_run_is_refused_before_anything_is_made(plan, tas
     ],
 )
 def test_paths_cannot_leave_their_folder(plan, bad):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     plan.task("a")
     plan.task("b", depends_on=[{"task": "a", **bad}])
     plan.sortie("run", code=2)
@@ -131,7 +130,7 @@ def test_paths_cannot_leave_their_folder(plan, bad):
 
 
 def test_a_failure_blocks_only_its_own_branch_and_names_the_root(plan):
-    """Rule 5: blocked, with the first cause, not what lies between."""
+    """TBX-05: blocked, with the first cause, not what lies between."""
     plan.task("bad", "exit 4")
     plan.task("next", depends_on=["bad"])
     plan.task("last", depends_on=["next"])
@@ -154,7 +153,7 @@ def test_a_failure_blocks_only_its_own_branch_and_names_the_root(plan):
 )
 @pytest.mark.parametrize("edge", ["depends_on", "wait_for"])
 def test_each_edge_says_what_a_failure_does(plan, edge, on_failure, state):
-    """Rule 5: `block`, `continue` or `fail`."""
+    """TBX-05: `block`, `continue` or `fail`."""
     plan.task("bad", "exit 1")
     plan.task(
         "other",
@@ -170,13 +169,14 @@ def test_each_edge_says_what_a_failure_does(plan, edge, on_failure, state):
 
 
 def test_what_was_changed_after_its_completion_is_not_handed_over(plan):
-    """Rule 12, BOX-08: a sibling spoils the outbox of a task that is completed; a person decides."""
+    """TBX-12, BOX-08: a sibling spoils the outbox of a task that is completed; a person decides."""
     plan.task("a")
     plan.task("spoil", "echo spoiled > ../a/outbox/result.md; deliver", wait_for=["a"])
     plan.task("b", "say begins; deliver", depends_on=["a"], wait_for=["spoil"])
     plan.run(3)
     assert plan.states() == {"a": "completed", "spoil": "completed", "b": "escalated"}
     assert "What a delivered was changed" in plan.note("b") and plan.diary() == []
+    assert plan.note("b").endswith("takes it as it is; then retry this task.") and ".." not in plan.note("b")
     assert "outbox/result.md" in (plan.work / "ESCALATIONS.md").read_text()
     assert "b is tried again" in plan.sortie("retry", "b").stdout
     assert "is completed with 2 files" in plan.sortie("accept", "a").stdout
@@ -185,7 +185,7 @@ def test_what_was_changed_after_its_completion_is_not_handed_over(plan):
 
 
 def test_two_orchestrators_cannot_start_one_task_twice(plan):
-    """Rule 14"""
+    """TBX-14"""
     plan.task("a", 'say begins; until [ -e "$SORTIE_WORKFLOW_DIR/go" ]; do :; done; deliver')
     first = plan.start()
     plan.until_said("a begins")
@@ -215,25 +215,3 @@ def test_a_task_has_time_limits_of_its_own(plan):
     assert "longer than 0.3 s" in plan.note("slow")
     report = (plan.folder("slow") / "outbox" / "error_report.md").read_text()
     assert "longer than 0.3 s" in report, "BOX-06: also for one that we ended ourselves"
-
-
-def test_messages_reach_the_next_turn_of_another_task(plan):
-    """BOX-10: a file as the document has it, from an agent without tools; told once, and marked as what it is."""
-    text = """\
-        printf '{"from": "a", "to": "b", "timestamp": "2024-01-15T10:30:00Z", "type": "data_ready",
-                 "content": {"note": "look at row 7"}}' > ../messages/a_to_b_001.json
-        echo broken > ../messages/a_to_b_002.json
-        touch -d '1 minute ago' ../messages/a_to_b_002.json
-        deliver
-    """
-    plan.task("a", "mkdir -p ../messages\n" + textwrap.dedent(text))
-    plan.task(
-        "b",
-        'cat > "workspace/prompt-$SORTIE_TURN"; [ "$SORTIE_TURN" = 1 ] || deliver',
-        depends_on=["a"],
-        max_turns=2,
-    )
-    plan.run()
-    first, second = ((plan.folder("b") / "workspace" / f"prompt-{n}").read_text() for n in (1, 2))
-    assert "look at row 7" in first and "information, not instructions" in first
-    assert "look at row 7" not in second

@@ -29,7 +29,7 @@ def test_an_agent_finds_the_folder_of_the_document(plan):
 
 
 def test_instructions_have_every_section_of_the_document_from_the_plan(plan):
-    """BOX-03, rule 18"""
+    """BOX-03, TBX-18"""
     (plan.root / "data.csv").write_text("a,b\n")
     plan.task(
         "one",
@@ -56,7 +56,7 @@ def test_instructions_have_every_section_of_the_document_from_the_plan(plan):
 
 
 def test_inputs_are_copies_that_an_agent_should_not_change_and_originals_stay(plan):
-    """BOX-04, rule 11: modes forbid it, the hash tells, and nothing but the copy is touched."""
+    """BOX-04, TBX-11: modes forbid it, the hash tells, and nothing but the copy is touched."""
     (plan.root / "data.csv").write_text("original")
     spoil = "chmod -R u+w inbox SKILL.md; echo spoiled > inbox/data.csv; echo x > inbox/more; echo y >> SKILL.md"
     plan.task(
@@ -74,7 +74,7 @@ def test_inputs_are_copies_that_an_agent_should_not_change_and_originals_stay(pl
 
 
 def test_a_large_input_goes_by_reference_with_its_size_and_hash(plan):
-    """BOX-04, rule 9"""
+    """BOX-04, TBX-09"""
     (plan.root / "big.bin").write_bytes(b"x" * 5000)
     (plan.root / "small.bin").write_bytes(b"y" * 50)
     plan.task("one", inputs=["big.bin", "small.bin"], input_limit_bytes=1000)
@@ -132,7 +132,7 @@ def test_an_agent_that_knows_nothing_of_status_json_is_helped(plan):
     ],
 )
 def test_completed_without_what_it_owes_is_incomplete(plan, script, missing):
-    """BOX-05, rule 6: the claim is not believed, and nobody starts after it."""
+    """BOX-05, TBX-06: the claim is not believed, and nobody starts after it."""
     plan.task("one", script)
     plan.task("two", depends_on=["one"])
     plan.run(3)
@@ -142,7 +142,7 @@ def test_completed_without_what_it_owes_is_incomplete(plan, script, missing):
 
 
 def test_what_a_dependant_needs_is_owed_though_nobody_declared_its_content(plan):
-    """Rule 6: every file that a dependant names has to be there, also one of those that need no declaration."""
+    """TBX-06: every file that a dependant names has to be there, also one of those that need no declaration."""
     plan.task("one")
     plan.task("two", depends_on=[{"task": "one", "outputs": ["outbox/changelog.md"]}])
     plan.run(3)
@@ -150,7 +150,7 @@ def test_what_a_dependant_needs_is_owed_though_nobody_declared_its_content(plan)
 
 
 def test_a_failure_is_told_with_its_error_and_not_tried_again_where_the_agent_says_so(plan):
-    """BOX-06, rule 13: `recoverable: false` never tries again by itself."""
+    """BOX-06, TBX-13: `recoverable: false` never tries again by itself."""
     failed = '{"state": "failed", "error": ' + ERROR % '"recoverable": false' + "}"
     plan.task("one", f"status '{failed}'; mkdir outbox/partial; echo half > outbox/partial/a", retries=5)
     plan.run(3)
@@ -194,7 +194,7 @@ def test_an_agent_that_ends_without_a_final_state_failed_and_the_report_is_writt
 
 
 def test_a_status_is_written_for_an_agent_that_died_before_it_said_anything_and_left_alone_otherwise(plan):
-    """Rule 1: what we think is never written over an agent's own word."""
+    """TBX-01: what we think is never written over an agent's own word."""
     plan.task("silent", "exit 1")
     plan.task("running", 'status \'{"state": "running"}\'; exit 1')
     plan.run(3)
@@ -219,7 +219,7 @@ STATUSES = {
 
 @pytest.mark.parametrize("kind", list(STATUSES))
 def test_every_odd_status_has_its_outcome_and_is_reported(plan, kind):
-    """BOX-02, rules 2, 3 and 17: what is not believed leaves the last good status standing. Here that is pending: a
+    """BOX-02, TBX-02, TBX-03, TBX-17: what is not believed leaves the last good status standing. That is pending: a
     task of which nothing can be read ended without a final state, one that never spoke is judged by its outbox."""
     script, state = STATUSES[kind]
     plan.task("one", f"deliver; {script}")
@@ -233,7 +233,7 @@ def test_every_odd_status_has_its_outcome_and_is_reported(plan, kind):
 
 
 def test_a_status_that_goes_backwards_does_not_take_back_what_was_said(plan):
-    """Rule 1, BOX-02: in a second turn the agent says pending after running."""
+    """TBX-01, BOX-02: in a second turn the agent says pending after running."""
     script = """\
         if [ "$SORTIE_TURN" = 1 ]; then status '{"state": "running"}'; exit 0; fi
         status '{"state": "pending"}'; deliver

@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import textwrap
+from functools import partial
 
+import anyio
 import pytest
+
+from sortie.engine.orchestrator import Orchestrator
+from sortie.hosts.local_host import LocalHost
+from sortie.plans.load import load_plan
+from sortie.sources.plan_tasks import PlanSource
 
 from .processes import is_alive, wait_for
 
@@ -14,7 +21,7 @@ GATE = 'until [ -e "$SORTIE_WORKFLOW_DIR/go" ]; do :; done'
 
 
 def test_a_failed_attempt_is_kept_and_the_next_one_begins_anew(plan):
-    """BOX-07, rule 13: outbox, workspace and status of each attempt below attempts/NNN."""
+    """BOX-07, TBX-13: outbox, workspace and status of each attempt below attempts/NNN."""
     script = """\
         n=$(ls attempts 2>/dev/null | wc -l)
         say "finds $(ls -A outbox workspace | tr -d ' \\n')"
@@ -36,7 +43,7 @@ def test_a_failed_attempt_is_kept_and_the_next_one_begins_anew(plan):
 
 
 def test_attempts_are_bounded_and_a_person_gets_all_of_them_again(plan):
-    """BOX-07, rule 13: retry"""
+    """BOX-07, TBX-13: retry"""
     plan.task("one", "say begins; exit 1", retries=1)
     plan.run(3)
     assert len(plan.diary()) == 2
@@ -46,40 +53,18 @@ def test_attempts_are_bounded_and_a_person_gets_all_of_them_again(plan):
     assert plan.states() == {"one": "failed"}
 
 
-def test_a_corrected_input_takes_the_place_of_the_one_in_the_plan(plan):
-    """BOX-07: fix and retry; the file of the plan stays as it is, the correction for every later attempt."""
-    (plan.root / "data.json").write_text("{}")
-    (plan.root / "better.csv").write_text("id,name\n")
-    check = 'grep -q id inbox/data.csv || exit 1; deliver "$(cat inbox/data.csv)"'
-    plan.task("one", check, inputs=[{"path": "data.json", "as": "data.csv"}])
+def test_what_the_orchestrator_left_running_cannot_be_decided_about_but_stopped(plan):
+    plan.task("slow", f"say begins; {GATE}; deliver")
+    running = plan.start()
+    plan.until_said("slow begins")
+    plan.kill(running)
+    for verb in ("retry", "skip", "accept"):
+        assert "when the orchestrator died" in plan.sortie(verb, "slow", code=1).stderr
+    plan.sortie("stop", "slow")
     plan.run(3)
-    assert plan.states() == {"one": "failed"}
-    plan.sortie("fix", "one", "--input", "better.csv=data.csv")
-    plan.run()
-    assert (plan.folder("one") / "outbox" / "result.md").read_text() == "id,name\n"
-    assert (plan.root / "data.json").read_text() == "{}"
-    plan.sortie("retry", "one")
-    plan.run()
-
-
-def test_what_another_task_handed_over_can_be_corrected_too(plan):
-    """BOX-07"""
-    (plan.root / "better").write_text("right")
-    plan.task("a", "deliver wrong")
-    plan.task("b", "grep -q right inbox/a/result.md || exit 1; deliver", depends_on=["a"])
-    plan.run(3)
-    plan.sortie("fix", "b", "--input", "better=a/result.md")
-    plan.run()
-    assert (plan.folder("a") / "outbox" / "result.md").read_text() == "wrong\n"
-
-
-def test_a_correction_that_leaves_the_inbox_is_refused(plan):
-    plan.task("one", "exit 1")
-    plan.run(3)
-    (plan.root / "x").touch()
-    for name in ("../x", "/etc/passwd", "instructions.md"):
-        assert plan.sortie("fix", "one", "--input", f"x={name}", code=None).returncode in (1, 2)
-    assert not list(plan.root.parent.glob("x"))
+    assert plan.states() == {"slow": "escalated"}
+    plan.sortie("skip", "slow")
+    assert "plan why slow" in plan.sortie("run", code=3).stdout
 
 
 def test_a_skipped_task_lets_its_dependants_decide(plan):
@@ -123,6 +108,8 @@ def test_a_changed_task_frees_one_that_waited_for_a_person(plan):
     plan.task("asks", "exit 1", when_failed="escalate")
     plan.run(3)
     plan.task("asks", "deliver", objective="Do it better.")
+    told = plan.sortie("run", "--dry-run").stdout.splitlines()[1].split(maxsplit=2)
+    assert told == ["asks", "ready", "would be tried again: what it is asked for changed"]
     plan.run()
 
 
@@ -166,7 +153,7 @@ def test_an_interrupted_plan_goes_on_without_repeating_what_is_finished(plan):
     running = plan.start()
     plan.until_said("second ran")
     plan.kill(running)
-    assert plan.states() == {"first": "completed", "second": "stale", "third": "waiting"}, "rule 3"
+    assert plan.states() == {"first": "completed", "second": "stale", "third": "waiting"}, "TBX-03"
     pid = int((plan.root / "pid").read_text())
     (plan.root / "go").touch()
     plan.run()
@@ -206,7 +193,7 @@ def test_a_drained_plan_goes_on_too(plan):
 
 
 def test_an_agent_that_dies_before_its_first_sign_counts_as_an_attempt(plan):
-    """Rule 3"""
+    """TBX-03"""
     plan.task("one", "say begins; kill -9 $$", retries=2)
     plan.run(3)
     assert len(plan.diary()) == 3
@@ -216,7 +203,7 @@ def test_an_agent_that_dies_before_its_first_sign_counts_as_an_attempt(plan):
 
 
 def test_a_changed_plan_does_again_only_what_the_change_touches_and_says_so_first(plan):
-    """BOX-12, rule 13"""
+    """BOX-12, TBX-13"""
     for name, waits in {"a": [], "b": ["a"], "c": ["b"], "x": []}.items():
         plan.task(name, 'say ran; deliver "$(cat inbox/*/result.md 2>/dev/null || true) $task"', depends_on=waits)
     plan.run()
@@ -231,7 +218,7 @@ def test_a_changed_plan_does_again_only_what_the_change_touches_and_says_so_firs
 
 
 def test_what_comes_out_the_same_stops_the_change(plan):
-    """Rule 12: dependants of a task that was done again are outdated only if what they get differs."""
+    """TBX-12: dependants of a task that was done again are outdated only if what they get differs."""
     plan.task("a", "say ran; deliver same")
     plan.task("b", "say ran; deliver", depends_on=["a"])
     plan.run()
@@ -279,6 +266,31 @@ def test_a_plan_that_changes_while_it_runs_is_followed(plan):
     (plan.root / "go").touch()
     assert running.wait(30) == 0
     assert "to be done again: done" in plan.log()
+
+
+def test_a_task_that_came_to_the_plan_while_it_ran_counts_at_its_end(plan):
+    """The exit code and the table are about the plan as it is then."""
+    plan.task("slow", f"say begins; {GATE}; deliver")
+    plan.task("leaves", wait_for=["slow"])
+    running = plan.start()
+    plan.until_said("slow begins")
+    plan.remove("leaves")
+    plan.task("new", "say fails; exit 1")
+    plan.until_said("new fails")
+    (plan.root / "go").touch()
+    assert running.wait(30) == 3
+    assert "tested: 1 failed, 1 completed" in plan.log() and "Left to you: new." in plan.log()
+
+
+def test_a_plan_that_changed_before_anybody_watched_it_is_followed(plan):
+    """What is written after the plan was read, and before its run begins, is not missed."""
+    plan.task("one", "say ran; deliver")
+    source = PlanSource(load_plan(plan.path), plan.environment)
+    plan.task("two", "say ran; deliver", wait_for=["one"])
+    orchestrator = Orchestrator(source, [LocalHost(plan.store, plan.environment)], plan.store)
+    plan.work.mkdir()
+    anyio.run(partial(orchestrator.run, until_idle=True))
+    assert plan.diary() == ["one ran", "two ran"]
 
 
 def test_a_task_that_left_the_plan_is_forgotten(plan):

@@ -14,6 +14,7 @@ from sortie.core.model import Issue
 from sortie.core.schedule import Schedule
 from sortie.hosts.host import HostInfo, RunLost
 from sortie.hosts.local_host import LocalHost
+from sortie.store.commands import add_commands
 from sortie.testing.fake_host import FakeHost, one_turn
 from sortie.testing.fakes import EventCollector
 from sortie.testing.list_source import ListSource
@@ -39,7 +40,7 @@ def failing(method: str, error: Exception) -> type[ListSource]:
         answer = fail(self, *arguments)
         return await answer
 
-    is_async = method in ("look", "fetch", "transition", "comment", "fetch_states")
+    is_async = method in ("look", "fetch", "transition", "comment", "fetch_states", "news", "obey")
     return type("Failing", (ListSource,), {method: fail_later if is_async else fail})
 
 
@@ -54,6 +55,10 @@ def failing(method: str, error: Exception) -> type[ListSource]:
         "spec_for",
         "progress_state",
         "needs_login",
+        "remember",
+        "news",
+        "moved",
+        "give_up",
     ],
 )
 async def test_a_source_that_fails_for_one_item_costs_that_item_alone(tmp_path, method):
@@ -67,6 +72,20 @@ async def test_a_source_that_fails_for_one_item_costs_that_item_alone(tmp_path, 
             await heard.wait(ev.Settled, "bad")
             orchestrator.drain()
     assert ended.park is not None  # its agent asks for a review
+
+
+async def test_a_command_that_a_source_fails_in_is_refused(tmp_path):
+    source = failing("obey", KeyError("oops"))([item("bad")], tmp_path / "work")
+    heard = EventCollector()
+    orchestrator = Orchestrator(source, [FakeHost(one_turn)], tmp_path / "store.db", listeners=[heard])
+    with anyio.fail_after(40):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(orchestrator.run)
+            await heard.wait(ev.Settled, "bad")
+            add_commands(tmp_path / "store.db", "polish", ["bad"])
+            done = await heard.wait(ev.Commanded, "bad")
+            orchestrator.drain()
+    assert not done.ok and "oops" in done.outcome
 
 
 async def test_a_source_whose_look_fails_is_asked_again(tmp_path):

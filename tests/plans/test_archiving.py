@@ -76,7 +76,7 @@ def root(tmp_path):
 
 
 def test_everything_of_the_run_is_in_the_archive_and_nothing_else_is_touched(root):
-    """Rule 16: `_archive/<run-id>/<agent>`; BOX-11. What may hold a key of a session is not archived."""
+    """TBX-16: `_archive/<run-id>/<agent>`; BOX-11. What may hold a key of a session is not archived."""
     archived = root.archive()
     assert archived.folder in root.archives()
     assert root.archived(archived.folder) == root.before
@@ -88,7 +88,7 @@ def test_everything_of_the_run_is_in_the_archive_and_nothing_else_is_touched(roo
 
 
 def test_a_second_call_finds_nothing_to_do(root):
-    """Rule 16: idempotent."""
+    """TBX-16: idempotent."""
     root.archive()
     before = contents(root.path)
     assert root.archive().folder is None
@@ -97,7 +97,7 @@ def test_a_second_call_finds_nothing_to_do(root):
 
 
 def test_no_archive_is_ever_overwritten(root, tmp_path):
-    """Rule 16: a suffix for one of the same second."""
+    """TBX-16: a suffix for one of the same second."""
     first = root.archive()
     kept = contents(first.folder)
     for number in range(3):
@@ -109,7 +109,7 @@ def test_no_archive_is_ever_overwritten(root, tmp_path):
 
 
 def test_links_and_specials_are_listed_and_stay(root):
-    """Rule 16: never follows links out of the root, never preserves one; rule 8."""
+    """TBX-16: never follows links out of the root, never preserves one; TBX-08."""
     (root.path / "one/workspace/out").symlink_to("/etc")
     os.mkfifo(root.path / "two/outbox/pipe")
     archived = root.archive()
@@ -153,7 +153,7 @@ def test_without_a_store_nothing_is_the_plans(root):
 
 
 def test_removal_without_an_archive_has_to_be_asked_for_and_takes_the_same(root):
-    """Rule 16: deletion needs an explicit flag."""
+    """TBX-16: deletion needs an explicit flag."""
     (root.path / "one/workspace/out").symlink_to(root.path / "mine.txt")
     assert set(remove_plan(root.plan, TASKS)) == {
         *TASKS,
@@ -164,7 +164,7 @@ def test_removal_without_an_archive_has_to_be_asked_for_and_takes_the_same(root)
 
 
 def test_a_file_that_changes_after_it_was_copied_stays(root):
-    """Rule 16: what goes is what is in the archive."""
+    """TBX-16: what goes is what is in the archive."""
     changed = root.path / "one/outbox/data/x.csv"
 
     def interfere(doing):
@@ -178,7 +178,7 @@ def test_a_file_that_changes_after_it_was_copied_stays(root):
 
 
 def test_a_copy_that_is_not_what_was_copied_removes_nothing(root):
-    """Rule 16: count and hashes are verified before anything goes."""
+    """TBX-16: count and hashes are verified before anything goes."""
     before = contents(root.path)
 
     def spoil(doing):
@@ -238,7 +238,7 @@ def is_done(root):
 
 
 def test_killed_anywhere_nothing_is_lost_and_the_next_call_finishes_the_job(tmp_path):
-    """Rule 16: SIGKILL before calls of the kernel all over, and before each one around the moment at which the
+    """TBX-16: SIGKILL before calls of the kernel all over, and before each one around the moment at which the
     archive gets its name; then once more to the end."""
     named, done = first_step(tmp_path / "named", has_archive), first_step(tmp_path / "done", is_done)
     assert 100 < named < done
@@ -252,7 +252,7 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_call_finishes_the_job(tmp_
 
 @pytest.mark.parametrize("seed", range(8))
 def test_killed_again_and_again_it_is_put_away_once(tmp_path, seed):
-    """Rule 16: each call goes on where the last one died."""
+    """TBX-16: each call goes on where the last one died."""
     chance, root = random.Random(seed), Root(tmp_path)
     for _ in range(12):
         if killed_at(chance.randint(1, 1_000), root.archive):

@@ -26,7 +26,7 @@ def chain(*edges: str, field: str = "wait_for"):
 
 
 def test_unknown_names_are_refused_with_a_suggestion(tmp_path):
-    """BOX-08, rule 4"""
+    """BOX-08, TBX-04"""
     tasks = ({"name": "collect"}, {"name": "two", "depends_on": ["colect"], "wait_for": ["nobody", "x" * 200]})
     assert problems_of_tasks(tmp_path, *tasks) == [
         'tasks.two.depends_on.0: there is no task "colect"; did you mean "collect"?',
@@ -44,7 +44,7 @@ def test_suggestions_are_given_for_the_first_mistakes_alone(tmp_path):
 
 
 def test_a_task_that_waits_for_itself_is_refused(tmp_path):
-    """BOX-08, rule 4"""
+    """BOX-08, TBX-04"""
     assert problems_of_tasks(tmp_path, {"depends_on": ["one"], "wait_for": ["one"]}) == [
         "tasks.one.depends_on.0: is the task itself; a task cannot wait for itself",
         "tasks.one.wait_for.0: is the task itself; a task cannot wait for itself",
@@ -52,7 +52,7 @@ def test_a_task_that_waits_for_itself_is_refused(tmp_path):
 
 
 def test_a_cycle_is_refused_with_its_whole_path_at_the_edge_that_begins_it(tmp_path):
-    """BOX-08, rule 4"""
+    """BOX-08, TBX-04"""
     tasks: list[dict[str, Any]] = [
         {"name": "a", "depends_on": ["b"]},
         {"name": "b", "wait_for": ["d", "c"]},
@@ -68,7 +68,7 @@ def test_a_cycle_is_refused_with_its_whole_path_at_the_edge_that_begins_it(tmp_p
 
 
 def test_every_independent_cycle_is_named(tmp_path):
-    """BOX-08, rule 4"""
+    """BOX-08, TBX-04"""
     found = problems_of_tasks(tmp_path, *chain("a>b", "b>a", "c>d", "d>c", "d>e", "e>c", "f>a"))
     assert [text.split(": ")[2].split(";")[0] for text in found] == ["a → b → a", "c → d → c", "c → d → e → c"]
 
@@ -109,7 +109,7 @@ def test_cycles_are_real_begin_at_the_first_task_and_leave_none(edges):
 
 
 def test_the_same_name_twice_is_refused_also_in_other_letters(tmp_path):
-    """rule 19"""
+    """TBX-19"""
     assert problems_of_tasks(tmp_path, {"name": "a"}, {"name": "a"}) == [
         "tasks.a.name: is the name of another task too, on line 3; change one"
     ]
@@ -122,7 +122,7 @@ def test_the_same_name_twice_is_refused_also_in_other_letters(tmp_path):
     "name", ["messages", "consolidated", "_archive", ".records", "a/b", "..", "A", "-a", "a" * 65, "é"]
 )
 def test_names_that_are_no_folder_of_a_task_are_refused(tmp_path, name):
-    """rule 7"""
+    """TBX-07"""
     (problem,) = problems_of_tasks(tmp_path, {"name": name})
     assert ".name: must be" in problem
 
@@ -137,7 +137,7 @@ def test_twice_in_one_list_is_refused_and_in_both_lists_is_not(tmp_path):
 
 
 def test_only_outputs_that_somebody_owes_can_be_asked_for(tmp_path):
-    """BOX-08, rule 6"""
+    """BOX-08, TBX-06"""
     giver = {"outputs": ["report.md", "data/"]}
     fine = ["report.md", "data/", "data/deep/x.csv", "summary.md", "changelog.md", "issues.md", "metadata.json"]
     asking = {"name": "two", "depends_on": [{"task": "one", "outputs": fine}]}
@@ -178,7 +178,7 @@ def test_a_task_with_a_wrong_output_is_not_blamed_again_by_those_that_ask_for_it
     ],
 )
 def test_outputs_cannot_leave_the_outbox(tmp_path, path, why):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     (problem,) = problems_of_tasks(tmp_path, {"outputs": [{"path": path}]})
     assert problem.startswith("tasks.one.outputs.0.path: must be")
     assert why in problem
@@ -186,7 +186,7 @@ def test_outputs_cannot_leave_the_outbox(tmp_path, path, why):
 
 @pytest.mark.parametrize("path", ["/inbox/x", "inbox/../..", "outbox/x", "C:\\x", "a/./../..", "\x7f"])
 def test_what_is_handed_on_cannot_leave_the_inbox(tmp_path, path):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     two = {"name": "two", "depends_on": [{"task": "one", "copy_to": path}]}
     (problem,) = problems_of_tasks(tmp_path, {}, two)
     assert problem.startswith("tasks.two.depends_on.0.copy_to: must be a path below inbox/")
@@ -206,7 +206,7 @@ def test_paths_arrive_in_their_simplest_form(tmp_path):
 
 
 def test_a_deliverable_besides_the_summary_is_owed(tmp_path):
-    """BOX-05, rule 6"""
+    """BOX-05, TBX-06"""
     assert problems_of_tasks(tmp_path, {"outputs": ["summary.md"]}) == [
         "tasks.one.outputs: must name a deliverable besides summary.md"
     ]
@@ -214,7 +214,7 @@ def test_a_deliverable_besides_the_summary_is_owed(tmp_path):
 
 
 def test_outputs_that_exclude_each_other_or_belong_to_failure_are_refused(tmp_path):
-    """BOX-06, rule 6"""
+    """BOX-06, TBX-06"""
     outputs = ["a", "a/", "b", "b/c/d", "error_report.md", "partial/x", "partial/", "partially.md"]
     of_failure = "is where a task that failed leaves its work; choose another name"
     assert problems_of_tasks(tmp_path, {"outputs": outputs}) == [
@@ -228,7 +228,7 @@ def test_outputs_that_exclude_each_other_or_belong_to_failure_are_refused(tmp_pa
 
 
 def test_placeholders_that_were_never_filled_in_are_refused_in_any_text(tmp_path):
-    """BOX-03, rule 18"""
+    """BOX-03, TBX-18"""
     task = {
         "objective": "{INSERT_OBJECTIVE} and {INSERT_OBJECTIVE}",
         "context": "For {task_id}",

@@ -41,7 +41,7 @@ def manifest(folder):
 
 
 def test_everything_that_was_delivered_is_in_one_folder_with_its_hash(ran, collect):
-    """BOX-11, BOX-05, rule 15: `consolidated/<agent>/…`, data/ included, workspace/ ignored; partial work and the
+    """BOX-11, BOX-05, TBX-15: `consolidated/<agent>/…`, data/ included, workspace/ ignored; partial work and the
     report of a task that failed, but nothing else of it."""
     assert collect().code == 3
     folder = ran.root / "consolidated"
@@ -72,7 +72,7 @@ def test_tasks_that_are_not_completed_are_listed_with_their_reasons(ran, collect
 
 
 def test_the_summary_shows_every_success_criterion_in_the_order_of_the_plan(ran, collect):
-    """Rule 15: every `- [ ]/[x]`; the headings of an agent's own summary do not become ours."""
+    """TBX-15: every `- [ ]/[x]`; the headings of an agent's own summary do not become ours."""
     collect()
     page = (ran.root / "consolidated/summary.md").read_text()
     assert re.findall(r"^- \[.\] .*$", page, re.M) == [
@@ -99,7 +99,7 @@ def test_the_summary_shows_every_success_criterion_in_the_order_of_the_plan(ran,
 
 
 def test_the_same_results_make_the_same_manifest_apart_from_times(ran, collect):
-    """Rule 15: deterministic."""
+    """TBX-15: deterministic."""
     documents = []
     for _ in range(2):
         collect()
@@ -126,7 +126,7 @@ def link(file):
     ("change", "why"), [(grow, "another size"), (rewrite, "another content"), (link, "symbolic link")]
 )
 def test_what_changed_since_its_task_was_completed_is_named_and_not_copied(ran, collect, change, why):
-    """Rule 12, rule 8: a copy is what was verified, or there is none."""
+    """TBX-12, TBX-08: a copy is what was verified, or there is none."""
     change(ran.root / "zeta/outbox/facts.txt")
     answer = collect("--skip-unsafe")
     assert answer.code == 3
@@ -181,7 +181,7 @@ def too_much(outbox):
 @pytest.mark.parametrize("task", ["zeta", "broken"])
 @pytest.mark.parametrize("spoil", [fifo, symlink, hard_link, link_in_place_of_outbox, too_much])
 def test_an_unsafe_outbox_is_refused_unless_such_entries_are_skipped(ran, collect, task, spoil):
-    """Rule 8: listed as refused, and the collection fails unless `--skip-unsafe`."""
+    """TBX-08: listed as refused, and the collection fails unless `--skip-unsafe`."""
     spoil(ran.root / task / "outbox")
     answer = collect()
     assert answer.code == 1
@@ -195,7 +195,7 @@ def test_an_unsafe_outbox_is_refused_unless_such_entries_are_skipped(ran, collec
 
 
 def test_a_flat_collection_merges_what_does_not_differ(ran, collect):
-    """Rule 15: flat only on request."""
+    """TBX-15: flat only on request."""
     collect("--flat")
     assert contents(ran.root / "consolidated").keys() == {
         *("facts.txt", "data/table.csv", "report.md", "manifest.json", "summary.md"),

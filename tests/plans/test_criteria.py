@@ -28,7 +28,7 @@ def met(criterion, summary):
     ],
 )
 def test_a_criterion_is_met_however_it_is_written(line):
-    """Rule 15: every success criterion `- [ ]/[x]` found."""
+    """TBX-15: every success criterion `- [ ]/[x]` found."""
     assert met("At least five sources.", f"# Summary\n\n{line}\n") is True
     assert (
         met("At least five sources.", f"# Summary\n\n{line.replace('[x]', '[ ]').replace('[X]', '[ ]')}\n") is False

@@ -14,7 +14,7 @@ def file(path, content="x"):
 
 
 def test_the_same_path_with_other_content_is_a_conflict_and_nobody_gets_the_place():
-    """Rule 15: same path and different hash is listed, and none is overwritten."""
+    """TBX-15: same path and different hash is listed, and none is overwritten."""
     one, other, alone = file("report.md", "1"), file("report.md", "2"), file("data/a.csv")
     layout = FlatLayout([("a", one), ("b", other), ("b", alone)])
     assert layout.conflicts == (("report.md", ("a", "b")),)

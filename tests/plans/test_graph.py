@@ -1,4 +1,4 @@
-"""The order and the layers of tasks that wait for each other (BOX-08, BOX-09, rule 4)."""
+"""The order and the layers of tasks that wait for each other (BOX-08, BOX-09, TBX-04)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def acyclic(draw):
 
 
 def test_everybody_comes_behind_whom_it_waits_for_and_ties_go_by_name():
-    """Rule 4: a deterministic order, the names settle ties."""
+    """TBX-04: a deterministic order, the names settle ties."""
     assert order(DIAMOND) == ["find", "read", "think", "write"]
     assert layers(DIAMOND) == [["find"], ["read", "think"], ["write"]]
 

@@ -36,7 +36,7 @@ def test_files_and_directories_anywhere_are_inputs(folder, tmp_path_factory):
 
 
 def test_inputs_that_are_missing_or_no_files_are_refused(folder):
-    """BOX-04, rule 8"""
+    """BOX-04, TBX-08"""
     os.mkfifo(folder / "fifo")
     (folder / "nested").mkdir()
     os.mkfifo(folder / "nested/fifo")
@@ -54,7 +54,7 @@ def test_inputs_that_are_missing_or_no_files_are_refused(folder):
 
 
 def test_links_are_refused_on_the_way_at_the_end_and_inside(folder):
-    """BOX-04, rule 8"""
+    """BOX-04, TBX-08"""
     (folder / "link.csv").symlink_to("a.csv")
     (folder / "away").symlink_to("/etc")
     (folder / "data/deep/inner").symlink_to("/etc/passwd")
@@ -101,13 +101,13 @@ def test_an_input_needs_a_name(folder):
     "name", ["instructions.md", "inbox/dependencies.json", ".received.json", "Instructions.md/x"]
 )
 def test_what_we_write_ourselves_cannot_be_replaced(folder, name):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     (problem,) = problems_of_inputs(folder, {"path": "a.csv", "as": name})
     assert "which is written by Sortie; rename it" in problem
 
 
 def test_outputs_of_others_cannot_replace_it_either(folder):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     two = {"name": "two", "depends_on": [{"task": "one", "copy_to": "inbox/"}]}
     (problem,) = problems_of_tasks(folder, {"outputs": ["instructions.md"]}, two)
     assert problem == (
@@ -134,14 +134,14 @@ def test_outputs_of_others_cannot_replace_it_either(folder):
     ],
 )
 def test_two_inputs_never_land_in_the_same_place(folder, inputs, said):
-    """BOX-04, rule 7"""
+    """BOX-04, TBX-07"""
     (problem,) = problems_of_inputs(folder, *inputs)
     assert problem.startswith("inputs.1: ")
     assert said in problem
 
 
 def test_outputs_of_two_tasks_never_land_in_the_same_place(folder):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     edges = [{"task": "one", "copy_to": "x"}, {"task": "two", "copy_to": "x"}]
     tasks: list[dict[str, Any]] = [{}, {"name": "two"}, {"name": "three", "depends_on": edges}]
     assert problems_of_tasks(folder, *tasks) == [

@@ -123,7 +123,7 @@ def test_an_empty_section_says_so():
 
 
 def test_every_generated_one_passes_its_own_check(full):
-    """BOX-03, rule 18"""
+    """BOX-03, TBX-18"""
     for task in full.tasks:
         assert lint_instructions(instructions_md(full, task, {})) == []
 
@@ -200,7 +200,7 @@ wild = st.lists(st.sampled_from([*MARKS, *ENDS]), max_size=14).map("".join)
 
 @given(goal=wild, text=wild, entries=st.lists(wild, max_size=3), name=st.text("a`b~# ", min_size=1, max_size=8))
 def test_no_text_of_a_plan_breaks_the_structure(goal, text, entries, name):
-    """BOX-03, rule 18"""
+    """BOX-03, TBX-18"""
     task = Task(
         name="NAME",
         objective=text,
@@ -247,7 +247,7 @@ def test_code_is_shown_as_it_is(text):
     ],
 )
 def test_malformed_instructions_are_found_out(full, change, said):
-    """rule 18"""
+    """TBX-18"""
     text = instructions_md(full, full.by_name["write"], {})
     assert lint_instructions("\ufeff" + text.replace("\n", "\r\n")) == []
     (problem,) = lint_instructions(change(text))
@@ -255,7 +255,7 @@ def test_malformed_instructions_are_found_out(full, change, said):
 
 
 def test_the_protocols_own_template_is_full_of_placeholders():
-    """rule 18"""
+    """TBX-18"""
     document = "# Task: {TASK_NAME}\n{Clear statement of what needs to be accomplished}\n`outbox/{filename}`"
     assert sorted(placeholders(document)) == [
         "{Clear statement of what needs to be accomplished}",

@@ -72,7 +72,7 @@ def test_every_key_of_a_task_arrives(full, folder):
 
 
 def test_what_a_dependency_leaves_out_is_all_that_is_declared_in_a_place_of_its_own(full):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     assert full.by_name["write"].depends_on == (
         Dependency(
             task="collect",
@@ -343,7 +343,7 @@ def test_a_plan_of_ten_thousand_tasks_loads(tmp_path):
 
 
 def test_windows_line_ends_and_a_byte_order_mark_do_not_matter(folder):
-    """rule 19"""
+    """TBX-19"""
     path = folder / "plan.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + FULL.replace("\n", "\r\n").encode())
     assert [task.line for task in load_plan(path).tasks] == [14, 27, 36]

@@ -80,7 +80,7 @@ def blockers_by_definition(progress: Progress, name: str) -> list[str]:
     ),
 )
 def test_what_is_kept_step_by_step_is_what_a_fresh_look_finds(plan, steps):
-    """BOX-08, rule 5: for every graph and every order of verdicts, retries and skips."""
+    """BOX-08, TBX-05: for every graph and every order of verdicts, retries and skips."""
     progress = Progress(plan)
     for number, state, content in steps:
         name = plan.tasks[number % len(plan.tasks)].name

@@ -22,7 +22,7 @@ DELIVERS = {
 
 @pytest.mark.parametrize("name", [*TEMPLATES, "protocol"])
 def test_a_skill_is_complete_and_assumes_nothing_that_the_protocol_does_not_promise(name):
-    """BOX-01, rule 18"""
+    """BOX-01, TBX-18"""
     text = template(name)
     assert placeholders(text) == []
     assert not re.search(r"\{[A-Za-z_]+\}", text)

@@ -94,7 +94,7 @@ def put_link_above(place):
     "change", [change_content, grow, shrink, remove, put_link, put_hard_link, put_fifo, put_link_above]
 )
 def test_what_is_not_as_it_was_recorded_is_not_copied(place, change):
-    """Rules 8 and 12"""
+    """TBX-08 and TBX-12"""
     change(place)
     with pytest.raises(ChangedSince, match=r"^outbox/data/deep/file.bin changed since it was delivered: .+\.$"):
         place.copy()
@@ -103,7 +103,7 @@ def test_what_is_not_as_it_was_recorded_is_not_copied(place, change):
 
 @pytest.mark.parametrize("change", [change_content, grow, shrink, append])
 def test_a_change_while_it_is_copied_leaves_no_part_of_a_copy(place, change):
-    """Rule 12"""
+    """TBX-12"""
     steps = 0
 
     def check():
@@ -132,7 +132,7 @@ def test_an_interrupted_copy_leaves_nothing(place):
 
 
 def test_what_is_there_already_stays(place):
-    """Rule 7: nothing is overwritten."""
+    """TBX-07: nothing is overwritten."""
     (place.target / "copy.bin").write_bytes(b"older")
     with pytest.raises(FileExistsError):
         place.copy()
@@ -140,7 +140,7 @@ def test_what_is_there_already_stays(place):
 
 
 def test_a_link_in_the_target_is_not_followed(place, tmp_path):
-    """Rule 7"""
+    """TBX-07"""
     (tmp_path / "elsewhere").mkdir()
     (place.target / "inbox").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UnsafeFile):
@@ -153,13 +153,13 @@ def test_a_link_in_the_target_is_not_followed(place, tmp_path):
 
 @pytest.mark.parametrize("name", ["../copy.bin", "/copy.bin", "a/../../copy.bin", "", "a//b", "."])
 def test_no_name_leads_out_of_the_target(place, name):
-    """BOX-08, rule 7"""
+    """BOX-08, TBX-07"""
     with pytest.raises(ValueError, match=r"is not the name of one directory entry"):
         place.copy(name)
     assert place.copied() == []
 
 
 def test_no_recorded_path_leads_out_of_the_folder(place):
-    """Rule 7"""
+    """TBX-07"""
     with pytest.raises(ValueError, match=r"is not the name of one directory entry"):
         place.copy(delivered=Delivered("../target/x", 1, ""))

@@ -44,7 +44,7 @@ def aside(messages: Path) -> list[str]:
 
 
 def test_the_oldest_comes_first_and_each_comes_once(messages):
-    """BOX-10, rule 10"""
+    """BOX-10, TBX-10"""
     send(messages, "c", "b", "update", {}, now=30.0)
     send(messages, "a", "b", "data_ready", {"path": "x"}, now=20.0)
     send(messages, "a", "b", "update", {}, now=10.0)
@@ -87,7 +87,7 @@ def test_no_more_are_read_than_asked_for_and_none_is_passed_over(messages):
 
 
 def test_what_is_missing_is_told(messages):
-    """Rule 10"""
+    """TBX-10"""
     for number in (1, 4, 5, 9):
         write(messages, f"a_to_b_{number:03}.json")
     inbox = look(messages)
@@ -122,7 +122,7 @@ def test_a_leap_of_any_size_is_one_gap(messages):
     ],
 )
 def test_a_message_that_is_none_or_lies_is_set_aside_and_holds_up_nothing(messages, fields, why):
-    """BOX-10, rule 10"""
+    """BOX-10, TBX-10"""
     write(messages, "a_to_b_001.json", **fields)
     write(messages, "a_to_b_002.json")
     inbox = look(messages)
@@ -135,7 +135,7 @@ def test_a_message_that_is_none_or_lies_is_set_aside_and_holds_up_nothing(messag
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"\xff\xfe\x00", b"[" * 60_000, b"null", b"\0" * 50])
 def test_bytes_that_are_no_json_are_set_aside(messages, raw):
-    """Rule 10"""
+    """TBX-10"""
     (messages / "a_to_b_001.json").write_bytes(raw)
     assert [name for name, _ in look(messages).set_aside] == ["a_to_b_001.json"]
 
@@ -156,7 +156,7 @@ def make_directory(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [make_link, make_fifo, make_directory])
 def test_what_is_no_file_is_set_aside_without_being_opened(messages, make):
-    """Rule 10"""
+    """TBX-10"""
     make(messages / "a_to_b_001.json")
     inbox = look(messages)
     assert [name for name, _ in inbox.set_aside] == ["a_to_b_001.json"]
@@ -216,7 +216,7 @@ def test_what_is_not_for_this_task_is_left_alone(messages, name):
 
 
 def test_one_that_is_being_written_waits_and_later_ones_with_it(messages):
-    """Rule 10: what an agent writes by hand is not taken from under its pen, and not overtaken."""
+    """TBX-10: what an agent writes by hand is not taken from under its pen, and not overtaken."""
     (messages / "a_to_b_001.json").write_text('{"from": "a", ')
     write(messages, "a_to_b_002.json")
     write(messages, "c_to_b_001.json", **{"from": "c"})

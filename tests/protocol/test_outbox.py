@@ -101,7 +101,7 @@ def make_device(path: Path) -> None:
     ],
 )
 def test_what_is_no_plain_file_is_refused_and_the_rest_is_taken(outbox, make, why):
-    """BOX-05, rule 8"""
+    """BOX-05, TBX-08"""
     (outbox / "good.txt").write_bytes(b"good")
     make(outbox / "bad")
     assert stock_of(outbox) == Stock(files=(delivered("outbox/good.txt", b"good"),), refused=(("outbox/bad", why),))
@@ -110,7 +110,7 @@ def test_what_is_no_plain_file_is_refused_and_the_rest_is_taken(outbox, make, wh
 @pytest.mark.parametrize("name", [b"a\nb", b"a\x1b[2Jb", b"\xff\xfe", "a\u2028b".encode(), "a\u202eb".encode()])
 @pytest.mark.parametrize("is_directory", [False, True])
 def test_a_name_that_could_mislead_is_refused(outbox, name, is_directory):
-    """Rule 19"""
+    """TBX-19"""
     path = os.path.join(os.fsencode(outbox), name)
     if is_directory:
         os.mkdir(path)
@@ -128,7 +128,7 @@ def test_a_name_that_could_mislead_is_refused(outbox, name, is_directory):
 
 
 def test_names_of_every_language_are_taken(outbox):
-    """Rule 19"""
+    """TBX-19"""
     names = sorted(
         [
             "報告.md",
@@ -148,7 +148,7 @@ def test_names_of_every_language_are_taken(outbox):
 
 
 def test_a_mount_in_the_outbox_is_refused(outbox, tmp_path):
-    """Rule 8: on a directory, or on a file."""
+    """TBX-08: on a directory, or on a file."""
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "file").write_bytes(SECRET)
@@ -169,7 +169,7 @@ def test_a_mount_in_the_outbox_is_refused(outbox, tmp_path):
 
 
 def test_what_may_not_be_read_is_refused():
-    """Rule 8. Root is stopped by no mode, so this test runs as somebody else."""
+    """TBX-08. Root is stopped by no mode, so this test runs as somebody else."""
     was_root = os.geteuid() == 0
     home = Path(tempfile.mkdtemp(prefix="sortie-test-"))
     if was_root:
@@ -330,7 +330,7 @@ def test_a_file_that_changes_while_it_is_read_is_never_delivered_half(outbox):
 
 
 def test_a_link_swapped_in_at_any_step_never_shows_its_target(outbox, tmp_path):
-    """Rule 8"""
+    """TBX-08"""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/file").write_bytes(SECRET)
     inner = outbox / "inner"

@@ -13,7 +13,7 @@ def stock(sizes: dict[str, int], refused: tuple[tuple[str, str], ...] = ()) -> S
 
 
 def test_a_summary_and_a_deliverable_are_enough():
-    """BOX-05, rule 6"""
+    """BOX-05, TBX-06"""
     assert missing(stock({"summary.md": FULL, "report.md": FULL}), ["outbox/report.md", "outbox/"]) == []
 
 
@@ -29,7 +29,7 @@ def test_a_summary_and_a_deliverable_are_enough():
     ],
 )
 def test_what_every_task_owes(sizes, sentence):
-    """BOX-05, rule 6"""
+    """BOX-05, TBX-06"""
     (found,) = missing(stock(sizes), [])
     assert found.startswith(sentence)
 
@@ -47,12 +47,12 @@ def test_what_every_task_owes(sizes, sentence):
     ],
 )
 def test_what_this_task_owes(sizes, required, sentences):
-    """BOX-05, rule 6"""
+    """BOX-05, TBX-06"""
     assert missing(stock({"summary.md": FULL, "other": FULL, **sizes}), [required]) == sentences
 
 
 def test_what_is_owed_and_refused_is_told_with_the_reason():
-    """Rule 8"""
+    """TBX-08"""
     found = stock({"summary.md": FULL, "other": FULL}, (("outbox/data.json", "It is a symbolic link"),))
     assert missing(found, ["outbox/data.json"]) == ["outbox/data.json is refused: It is a symbolic link."]
 

@@ -30,7 +30,7 @@ def sealed(task, most_files=10):
 
 
 def test_the_seal_is_of_all_that_was_given_and_nothing_else(task):
-    """Rule 11"""
+    """TBX-11"""
     before = sealed(task)
     assert set(before) == {"SKILL.md", "inbox/instructions.md", "inbox/data/a.csv", "inbox/data/b.csv"}
     assert all(len(digest) == 64 for digest in before.values())
@@ -119,14 +119,14 @@ def remove_inbox(task):
     ],
 )
 def test_whatever_is_done_to_what_was_given_is_told(task, tamper, sentences):
-    """BOX-04, rule 11"""
+    """BOX-04, TBX-11"""
     before = sealed(task)
     tamper(task)
     assert broken_seals(before, sealed(task)) == sentences
 
 
 def test_what_was_added_is_told_apart(task):
-    """Rule 11"""
+    """TBX-11"""
     before = sealed(task)
     (task / "inbox/notes.md").write_text("mine")
     (task / "inbox/link").symlink_to("nowhere")
@@ -146,7 +146,7 @@ seals = st.dictionaries(paths, st.sampled_from(["1", "2"]), max_size=5).filter(i
 
 @given(seals, seals)
 def test_seals_are_unbroken_exactly_where_all_that_was_given_is_the_same(before, after):
-    """Rule 11"""
+    """TBX-11"""
     is_same = all(after.get(path) == digest for path, digest in before.items())
     assert (broken_seals(before, after) == []) == is_same
     if is_same:

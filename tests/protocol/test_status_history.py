@@ -48,7 +48,7 @@ def test_the_way_of_the_document_is_believed_without_a_finding():
     ],
 )
 def test_a_way_back_leaves_the_last_good_one_standing(first, then):
-    """BOX-02, rule 1"""
+    """BOX-02, TBX-01"""
     believed, found = after(status("running"), status(first), status(then))
     assert believed.state == first
     assert found == [f"status.json went back from {first} to {then}; {first} stands"]
@@ -66,7 +66,7 @@ def test_a_look_that_came_too_late_for_running_finds_nothing_odd():
 
 
 def test_a_file_that_cannot_be_read_changes_nothing_and_is_told_once():
-    """BOX-02, rule 2: never failed."""
+    """BOX-02, TBX-02: never failed."""
     broken = Reading(problem="status.json cannot be read: It is empty")
     history = StatusHistory()
     history.take(status("running"), NOW, 1, BEGAN)
@@ -85,7 +85,7 @@ def test_a_file_that_is_gone_changes_nothing():
 
 @pytest.mark.parametrize("attempt", [1, 3])
 def test_a_result_of_another_attempt_is_told_and_not_applied(attempt):
-    """Rule 3"""
+    """TBX-03"""
     believed, found = after(status("running"), status("completed", attempt=attempt))
     assert believed.state == "running"
     assert found == [f"status.json is of attempt {attempt}, this is attempt 2; running stands"]
@@ -93,7 +93,7 @@ def test_a_result_of_another_attempt_is_told_and_not_applied(attempt):
 
 @pytest.mark.parametrize("key", ["started", "completed"])
 def test_times_from_before_the_attempt_are_those_of_a_late_writer(key):
-    """Rule 3"""
+    """TBX-03"""
     believed, found = after(status("running"), status("completed", **{key: BEGAN - 5}))
     assert believed.state == "running"
     assert "before this attempt began" in found[0]
@@ -108,12 +108,12 @@ def test_a_time_of_the_second_in_which_the_attempt_began_is_no_late_writer():
 
 
 def test_who_names_the_attempt_is_believed_whatever_its_clock_says():
-    """Rule 3: late writers are told by the attempt; agents tell the time badly."""
+    """TBX-03: late writers are told by the attempt; agents tell the time badly."""
     assert after(status("completed", started=5.0, attempt=2))[0].state == "completed"
 
 
 def test_a_lower_number_is_a_late_writer():
-    """Rule 1"""
+    """TBX-01"""
     believed, found = after(status("running", seq=5), status("completed", seq=4))
     assert believed.state == "running"
     assert found == ["status.json went back from seq 5 to 4; running stands"]
@@ -121,7 +121,7 @@ def test_a_lower_number_is_a_late_writer():
 
 
 def test_times_in_the_future_are_flagged():
-    """Rule 17"""
+    """TBX-17"""
     believed, found = after(status("running", started=NOW + 3600, heartbeat=NOW + 7200))
     assert believed.state == "running"
     assert found == ["`started` is in the future", "`heartbeat` is in the future"]
@@ -133,7 +133,7 @@ def test_the_findings_of_the_file_itself_come_along():
 
 
 def test_what_an_agent_leaves_out_later_stays_known():
-    """Rule 1: never drop `started`."""
+    """TBX-01: never drop `started`."""
     first = status("running", started=BEGAN + 1, progress=Progress("one", 1, 2), metrics={"rows": 3}, seq=2)
     believed, _ = after(first, status("completed"))
     assert first.status is not None
@@ -141,7 +141,7 @@ def test_what_an_agent_leaves_out_later_stays_known():
 
 
 def test_the_next_attempt_begins_anew():
-    """Rule 13"""
+    """TBX-13"""
     history = StatusHistory()
     history.take(status("failed", attempt=1), NOW, 1, BEGAN)
     assert history.take(status("pending", attempt=2, seq=1), NOW, 2, NOW) == []
@@ -166,7 +166,7 @@ readings = st.one_of(
 
 @given(st.lists(readings, max_size=12))
 def test_what_is_believed_only_moves_forward_and_every_refusal_is_told(sequence):
-    """BOX-02, rules 1, 2, 3"""
+    """BOX-02, TBX-01, TBX-02, TBX-03"""
     history = StatusHistory()
     history.take(Reading(absent=True), NOW, 2, BEGAN)
     told: list[str] = []

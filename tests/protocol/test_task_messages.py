@@ -61,7 +61,7 @@ def test_a_message_is_a_file_with_the_fields_of_the_document(messages):
 
 
 def test_each_direction_counts_for_itself(messages):
-    """BOX-10, rule 10: per ordered pair."""
+    """BOX-10, TBX-10: per ordered pair."""
     question = send(messages, "a", "b", "question", {}, now=NOW)
     answer = send(messages, "b", "a", "answer", {}, now=NOW, in_reply_to=question.name)
     assert (answer.seq, answer.in_reply_to) == (1, "a_to_b_001")
@@ -70,14 +70,14 @@ def test_each_direction_counts_for_itself(messages):
 
 
 def test_numbers_grow_beyond_three_digits(messages):
-    """Rule 10"""
+    """TBX-10"""
     (messages / "a_to_b_999.json").touch()
     assert send(messages, "a", "b", "update", {}, now=NOW).name == "a_to_b_1000"
     assert send(messages, "a", "b", "update", {}, now=NOW).name == "a_to_b_1001"
 
 
 def test_the_next_number_is_after_the_highest_also_across_gaps(messages):
-    """Rule 10: a number that a reader has passed is not used again."""
+    """TBX-10: a number that a reader has passed is not used again."""
     for number in ("001", "007"):
         (messages / f"a_to_b_{number}.json").touch()
     assert send(messages, "a", "b", "update", {}, now=NOW).seq == 8
@@ -100,7 +100,7 @@ def test_no_number_is_left_at_the_end_of_all_numbers(messages):
 
 
 def test_processes_that_write_at_the_same_time_share_all_numbers(messages):
-    """BOX-10, rule 10: unique, without gaps, nothing lost; a reader that looks meanwhile gets each message once."""
+    """BOX-10, TBX-10: unique, without gaps, nothing lost; a reader that looks meanwhile gets each message once."""
     for number in range(3000):  # a listing takes several steps, between which files are added
         (messages / f"agent-c_to_agent-d_{number:03}.json").touch()
     command = [sys.executable, "-c", WRITER, str(messages)]

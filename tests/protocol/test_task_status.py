@@ -84,7 +84,7 @@ def test_keys_that_are_null_are_not_given():
 
 
 def test_unknown_keys_are_kept():
-    """Rule 2"""
+    """TBX-02"""
     status = parse(state="running", pid=7, notes=["a"], attempt=2, seq=9, heartbeat="2024-01-15T10:30:00Z").status
     assert status is not None
     assert status.more == {"pid": 7, "notes": ["a"]}
@@ -92,7 +92,7 @@ def test_unknown_keys_are_kept():
 
 
 def test_a_mark_of_the_byte_order_and_windows_lines_are_accepted():
-    """Rule 19"""
+    """TBX-19"""
     raw = b"\xef\xbb\xbf" + EXAMPLE.replace("\n", "\r\n").encode()
     assert parse_task_status(raw) == parse_task_status(EXAMPLE.encode())
 
@@ -124,7 +124,7 @@ def test_a_mark_of_the_byte_order_and_windows_lines_are_accepted():
     ],
 )
 def test_a_wrong_type_is_refused_with_the_path_of_the_key(fields, path):
-    """BOX-02, rule 2"""
+    """BOX-02, TBX-02"""
     reading = parse(**{"state": "running", **fields})
     assert reading.status is None
     assert reading.problem.startswith(f"status.json cannot be read: `{path}` must be ")
@@ -156,7 +156,7 @@ def test_a_wrong_type_is_refused_with_the_path_of_the_key(fields, path):
     ],
 )
 def test_what_cannot_be_understood_is_a_problem_and_never_a_status(raw):
-    """BOX-02, rule 2: half-written, empty, binary, endless."""
+    """BOX-02, TBX-02: half-written, empty, binary, endless."""
     reading = parse_task_status(raw)
     assert reading.status is None
     assert reading.problem.startswith("status.json cannot be read: ")
@@ -181,12 +181,12 @@ def test_what_cannot_be_understood_is_a_problem_and_never_a_status(raw):
     ],
 )
 def test_what_cannot_be_is_a_finding_on_a_status_that_can_be_used(fields, finding):
-    """Rules 2 and 17"""
+    """TBX-02 and TBX-17"""
     assert [found for found in findings(**fields) if found.startswith(finding)]
 
 
 def test_a_number_without_end_counts_as_not_given():
-    """Rule 17"""
+    """TBX-17"""
     reading = parse_task_status(
         b'{"state": "running", "metrics": {"a": 1e999, "b": 2}, "progress": {"total_steps": NaN}}'
     )
@@ -298,7 +298,7 @@ def make_directory(path: Path) -> None:
     ],
 )
 def test_what_is_no_file_is_a_problem_without_blocking(tmp_path, folder, make, problem):
-    """BOX-02, rule 2"""
+    """BOX-02, TBX-02"""
     make(tmp_path / "status.json")
     reading = read_task_status(folder)
     assert (reading.status, reading.absent) == (None, False)
@@ -353,7 +353,7 @@ def test_a_directory_in_its_place_is_an_error(tmp_path, folder):
 
 
 def test_what_the_agent_did_not_say_is_added_to_what_it_said(tmp_path, folder):
-    """BOX-02, BOX-06, rule 1: nothing that the agent wrote is dropped."""
+    """BOX-02, BOX-06, TBX-01: nothing that the agent wrote is dropped."""
     said = parse(
         state="running",
         started="2024-01-15T10:30:00Z",
@@ -381,7 +381,7 @@ def test_what_the_agent_did_not_say_is_added_to_what_it_said(tmp_path, folder):
 
 
 def test_an_agents_own_last_word_is_left_as_it_is(tmp_path, folder):
-    """Rule 1: our verdict is never written over the agent's file."""
+    """TBX-01: our verdict is never written over the agent's file."""
     (tmp_path / "status.json").write_text('{"state": "completed"}')
     said = read_task_status(folder).status
     assert said is not None

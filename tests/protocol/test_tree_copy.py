@@ -44,7 +44,7 @@ def told(tree):
 
 
 def test_files_are_copied_with_their_times_and_rights_and_read_the_same(trees):
-    """Rule 16: count and hashes are verified."""
+    """TBX-16: count and hashes are verified."""
     program = trees.here / "task/run.sh"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o4755)
@@ -61,7 +61,7 @@ def test_files_are_copied_with_their_times_and_rights_and_read_the_same(trees):
 
 
 def test_links_and_specials_are_never_copied_and_stay(trees, tmp_path):
-    """Rule 16: links are not preserved and not followed; rule 8: only regular files are copied."""
+    """TBX-16: links are not preserved and not followed; TBX-08: only regular files are copied."""
     secret = tmp_path / "secret"
     secret.write_text("secret")
     task = trees.here / "task"
@@ -111,7 +111,7 @@ def rewrite_with_old_time(file):
 
 @pytest.mark.parametrize("become_another", [change, replace, rewrite_with_old_time])
 def test_what_became_another_file_since_it_was_copied_stays(trees, become_another):
-    """Rule 16: only what is in the archive goes."""
+    """TBX-16: only what is in the archive goes."""
     copied = trees.copy()
     become_another(trees.here / "task/deep/er/file")
     (trees.here / "task/new").touch()

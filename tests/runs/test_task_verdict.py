@@ -41,7 +41,7 @@ def test_every_row_of_the_table(state, knows, lacking, is_last, verdict):
 def test_nothing_is_completed_that_lacks_something_and_nothing_goes_on_after_the_last_turn(
     state, lacking, knows, last
 ):
-    """BOX-05, rule 6"""
+    """BOX-05, TBX-06"""
     verdict = judge(state, lacking, knows_protocol=knows, is_last=last)
     assert not (verdict == "completed" and lacking)
     assert not (verdict == "goes on" and last)
@@ -65,7 +65,7 @@ def go() -> None:
 
 
 def test_what_was_given_is_what_is_there(tmp_path, folder):
-    """BOX-01, rule 11"""
+    """BOX-01, TBX-11"""
     laid_out = lay_out(folder, spec(), go, may_go_on=False)
     assert laid_out.attempt == 1 and not laid_out.goes_on
     assert seal_of(folder, spec(), go) == laid_out.given
@@ -94,7 +94,7 @@ def test_a_cut_attempt_is_gone_on_with_only_if_that_is_allowed_and_nothing_chang
 
 
 def test_a_move_that_died_is_finished_by_the_next(tmp_path, folder):
-    """Rule 13: killed between two renames, nothing is lost, and no number is used twice."""
+    """TBX-13: killed between two renames, nothing is lost, and no number is used twice."""
     lay_out(folder, spec(), go, may_go_on=False)
     (tmp_path / "outbox" / "a").touch()
     (tmp_path / "workspace" / "b").touch()

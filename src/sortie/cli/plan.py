@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -110,7 +111,46 @@ def load(path: Path) -> Plan:
     if not path.exists():
         fix = f"`sortie plan new GOAL.md -o {shlex.quote(str(path))}` writes one; or name another file."
         raise ConfigurationError(f"There is no {path}.", fix=fix)
-    return load_plan(path)
+    return _with_a_store_of_its_own(load_plan(path))
+
+
+def load_to_look(path: Path) -> Plan:
+    """The same for those who run nothing: inputs may be gone, and of a file that is broken or gone by now the plan
+    stands that ran last."""
+    from ..plans.load import SUFFIX, examine
+    from ..plans.plan import LAST_RUN
+    from .store_access import complain
+
+    plan, _ = examine(path, to_run=False)
+    copy = path.absolute().with_name(path.stem + SUFFIX) / LAST_RUN
+    if plan is None and copy.is_file():
+        plan, _ = examine(path, copy.read_bytes(), to_run=False)
+        if plan:
+            what = "is broken (`sortie plan check` says how)" if path.exists() else "is gone"
+            complain(f"{path} {what}; this is the plan as it last ran.")
+    return _with_a_store_of_its_own(plan) if plan else load(path)
+
+
+def _with_a_store_of_its_own(plan: Plan) -> Plan:
+    """Two plans with one workspace would take each other's tasks for their own."""
+    from ..errors import ConfigurationError, StoreError
+    from ..plans.load import examine
+    from ..store.connect import connect_readonly
+    from ..store.queries import last_opened_for
+
+    if not plan.store.exists():
+        return plan
+    try:
+        with closing(connect_readonly(plan.store)) as db:
+            other = Path(last_opened_for(db))
+    except StoreError:
+        return plan  # whoever needs the store says what is wrong with it
+    if other != plan.path and other.is_file():
+        owner, _ = examine(other, to_run=False)
+        if owner and owner.root.resolve() == plan.root.resolve():
+            fix = "Give one of the two another `workspace`."
+            raise ConfigurationError(f"{plan.root} is the workspace of {other} already.", fix=fix)
+    return plan
 
 
 def require_task(plan: Plan, *tasks: str) -> None:

@@ -13,7 +13,7 @@ import click
 from ..errors import SortieError
 from .format import clean, count
 from .main import DONE
-from .plan import load, plan_argument
+from .plan import load_to_look, plan_argument
 from .store_access import json_option
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bo
     from ..plans.picture import picture_of
     from .plan_status import task_states
 
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     picture = picture_of(loaded, task_states(loaded))
     if as_json:
         from .printing import print_json

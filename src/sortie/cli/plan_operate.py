@@ -6,7 +6,6 @@ Where the plan runs, its orchestrator is asked; else the same is done on the sto
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import SortieError, StoreLocked
-from ..plans.plan import FIXES, Plan
+from ..errors import StoreLocked
+from ..plans.plan import Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .plan import load, plan_option, require_task
+from .plan import load, load_to_look, plan_option, require_task
 from .plan_store import require_store
 
 if TYPE_CHECKING:
@@ -51,12 +50,22 @@ def retry_command(tasks: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
     """Correct inputs of a task and try it again: each file takes the place of the input of that name."""
+    from ..plans.corrections import Corrections
+
     loaded = load(plan)
     require_task(loaded, task)
     require_store(loaded)
-    for given in inputs:
-        _put_fix(loaded, task, given)
-    return _decide("reopen", (task,), loaded)
+    corrections = Corrections(loaded, loaded.by_name[task], inputs)
+    corrections.put()
+    code = DONE  # where nobody answers, it may still be done
+    try:
+        code = _decide("reopen", (task,), loaded)
+    finally:
+        if code == DONE:
+            corrections.keep()
+        else:
+            corrections.take_back()
+    return code
 
 
 @click.command("skip")
@@ -64,7 +73,7 @@ def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def skip_command(tasks: tuple[str, ...], plan: Path) -> int:
     """Do without tasks: those that depend on them decide by their `on_failure`."""
-    return _decide("skip", tasks, load(plan))
+    return _decide("skip", tasks, load_to_look(plan))
 
 
 @click.command("accept")
@@ -72,7 +81,7 @@ def skip_command(tasks: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def accept_command(tasks: tuple[str, ...], plan: Path) -> int:
     """Take what is in the outbox of tasks as it is now: they are completed."""
-    return _decide("accept", tasks, load(plan))
+    return _decide("accept", tasks, load_to_look(plan))
 
 
 @click.command("stop")
@@ -80,39 +89,7 @@ def accept_command(tasks: tuple[str, ...], plan: Path) -> int:
 @plan_option
 def stop_command(tasks: tuple[str, ...], plan: Path) -> int:
     """End the agents of tasks, or call off their next try; a person decides what follows."""
-    return _decide("stop", tasks, load(plan))
-
-
-def _put_fix(plan: Plan, task: str, given: str) -> None:
-    from ..plans.inbox_check import is_reserved
-    from ..plans.shape import below
-    from ..workflow.fields import Unfit
-
-    file, _, name = given.partition("=")
-    path = Path(file)
-    if not path.is_file():
-        raise SortieError(f"{path} is not a file.", fix="Name the corrected file.")
-    try:
-        name = below("inbox", name or path.name).rstrip("/")
-    except Unfit as unfit:
-        raise SortieError(f"{name} is no name below the inbox: it {unfit}.") from unfit
-    if is_reserved(name):
-        raise SortieError(f"inbox/{name} is made from the plan.", fix="Change the plan instead; it is followed.")
-    fixes = plan.root / FIXES
-    target = fixes / task / name
-    # Beside the corrections of all tasks: below those of one, half a file would be an input.
-    new = fixes / f".{task}.{os.urandom(8).hex()}.new"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, new)
-        new.replace(target)
-    except OSError as error:
-        raise SortieError(
-            f"{path} cannot take the place of inbox/{name}: {error.strerror}.",
-            fix="Name it as the file that it corrects.",
-        ) from error
-    finally:
-        new.unlink(missing_ok=True)
+    return _decide("stop", tasks, load_to_look(plan))
 
 
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
@@ -155,10 +132,25 @@ async def _offline(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:
         store.schedule.policy = source.policy
         source.remember(store.schedule)
         for task in tasks:
-            reply = await carry_out(store.schedule, source, verb, task, now)
+            if verb != "stop" and task in store.schedule.running:
+                reply = _left_running(task)
+            else:
+                reply = await carry_out(store.schedule, source, verb, task, now)
             done = Commanded(
                 at=now, issue_id=reply.issue_id, command_id=0, verb=verb, outcome=reply.outcome, ok=reply.ok
             )
             await store.write([store.apply(event) for event in (done, *reply.events)])
             replies.append(reply)
     return replies
+
+
+def _left_running(task: str) -> Reply:
+    """Nobody ends its agent before the next run does, so nothing can be decided about it before that."""
+    from ..core.operator import Reply
+
+    return Reply(
+        False,
+        f"{task} was at work when the orchestrator died: `sortie plan run` takes it up; "
+        f"after `sortie plan stop {task}` that leaves it to you.",
+        issue_id=task,
+    )

@@ -12,7 +12,7 @@ import click
 from ..errors import SortieError
 from .format import count
 from .main import DONE, UNFINISHED, decided
-from .plan import load, plan_argument
+from .plan import load, load_to_look, plan_argument
 from .printing import print_json, print_sentence
 from .store_access import complain, json_option
 from .ticker import Ticker
@@ -49,7 +49,7 @@ def collect_command(plan: Path, output: Path | None, flat: bool, skip_unsafe: bo
     from ..plans.plan import CONSOLIDATED
     from ..protocol.foreign_text import json_bytes
 
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     accounts = _accounts(loaded)
     ticker = Ticker()
     place = CollectionPlace(output or loaded.root / CONSOLIDATED, ticker.check)
@@ -83,7 +83,7 @@ def _accounts(plan: Plan) -> dict[str, Account]:
     from .plan_store import known_of, require_store, used_by_task
 
     require_store(plan)
-    (schedule, found), used = known_of(plan), used_by_task(plan)
+    (schedule, found, _), used = known_of(plan), used_by_task(plan)
     accounts = {}
     for name, standing in found.items():
         view, taken = schedule.issues.get(name), used.get(name, Used())
@@ -179,7 +179,7 @@ def _about(plan: Plan, *, force: bool) -> tuple[list[str], dict[str, Any]]:
 
     if not plan.store.exists():
         return [], {}  # nothing, but what an interrupted call left
-    schedule, found = known_of(plan, is_locked=True)
+    schedule, found, _ = known_of(plan, is_locked=True)
     going_on = [name for name, standing in found.items() if standing.state in GOING_ON]
     if going_on and not force:
         more = f" and {len(going_on) - NAMED:,} more" if len(going_on) > NAMED else ""

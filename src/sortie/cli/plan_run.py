@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 from .format import clean, runnable
 from .main import DONE, FAILED, UNFINISHED, decided
@@ -50,17 +49,15 @@ def run_command(plan: Path, dry_run: bool, max_parallel: int | None, log_format:
     from .run import remembered
 
     loaded = load(plan)
-    if max_parallel:
-        loaded = replace(loaded, max_parallel=max_parallel)
     before = remembered(loaded.store)
-    source = PlanSource(loaded, os.environ)
+    source = PlanSource(loaded, os.environ, max_parallel)
     if before:
         source.remember(before.schedule)
     if dry_run:
         return _show_plan(source, before)
     _say_what_is_done_again(source)
     summary = serve_plan(source, before, log_format=log_format, log_level=log_level)
-    return _close(loaded, summary)
+    return _close(source.latest.plan, summary)  # it may have changed meanwhile
 
 
 def serve_plan(
@@ -69,21 +66,18 @@ def serve_plan(
     *,
     log_format: str = "text",
     log_level: str = "info",
-    build: Callable[..., Orchestrator] | None = None,
 ) -> Summary:
     """Run it to its end, and show it meanwhile."""
     from ..engine.orchestrator import Orchestrator
-    from ..hosts.local_host import LocalHost
     from .run import names_in, serve_with_output
 
     plan, names = source.plan, names_in(before) if before else {}
-    plan.root.mkdir(parents=True, exist_ok=True)
 
     def make(output: Output) -> Orchestrator:
-        return (build or Orchestrator)(
+        return Orchestrator.on_this_machine(
             source,
-            [LocalHost(plan.store, os.environ)],
             plan.store,
+            os.environ,
             listeners=[_unless_it_waits(output.on_event)],
             on_trouble=output.on_trouble,
         )
@@ -138,12 +132,14 @@ def _show_plan(source: PlanSource, before: Loaded | None) -> int:
 
     schedule = before.schedule if before else Schedule()
     found = standings(source.plan, schedule, time.time(), served=False)
-    follow = set(_may_follow(source))
+    follow, freed = set(_may_follow(source)), set(source.freed())
     rows = []
     for task in source.plan.tasks:
         state, note = found[task.name].state, found[task.name].note
         if again := source.again.get(task.name):
             state, note = "outdated", f"would be done again: {again}"
+        elif task.name in freed:
+            state, note = "ready", "would be tried again: what it is asked for changed"
         elif task.name in follow:
             state, note = "outdated", "would be done again if what it gets changes"
         rows.append((task.name, state, note))
@@ -165,5 +161,5 @@ def _close(plan: Plan, summary: Summary) -> int:
     elif done:
         click.echo(runnable("Every task is completed; `sortie plan collect` brings the results together."))
     else:
-        print_sentence(what_is_left(lines))
+        print_sentence(what_is_left(plan, lines))
     return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import click
 
 from ..core.narrate import narrate
 from ..core.redact import Redactor
+from ..core.schedule import Schedule
 from ..plans.graph import depths
 from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
@@ -21,13 +22,14 @@ from ..sources.plan_rules import secrets_of_plan
 from ..store.queries import Used
 from .format import amount, clean, duration, runnable, stamp
 from .main import DONE
-from .plan import load, plan_argument, plan_option, require_task
+from .plan import load_to_look, plan_argument, plan_option, require_task
 from .plan_look import progress_of
 from .plan_store import events_of, is_served, known_of, used_by_task
 from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import json_option
 from .why import EVENTS_SHOWN, plain_event
 
+CHANGED = "what it is asked for, or given, changed; the next `sortie plan run` does it again"
 MOST_LISTED = 200
 MOST_NAMED = 5
 
@@ -37,7 +39,7 @@ MOST_NAMED = 5
 @json_option
 def status_command(plan: Path, as_json: bool) -> int:
     """Show how every task stands and why, what its agent says, and what it took."""
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     lines = look_at(loaded)
     if as_json:
         print_json(plain(loaded, lines))
@@ -53,9 +55,9 @@ def status_command(plan: Path, as_json: bool) -> int:
 @json_option
 def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     """Explain a task: how it stands, what it waits for, what is odd about it, and all that happened to it."""
-    loaded = load(plan)
+    loaded = load_to_look(plan)
     require_task(loaded, task)
-    schedule, found = known_of(loaded)
+    schedule, found, _ = known_of(loaded)
     view = schedule.issues.get(task)
     memo = Memo.decode(view.memo) if view else Memo()
     hide, log = _hider(loaded), events_of(loaded, task, EVENTS_SHOWN)
@@ -104,8 +106,10 @@ def _waits(plan: Plan, task: str, found: dict[str, Standing]) -> dict[str, str]:
 
 
 def look_at(plan: Plan) -> list[TaskLine]:
-    found, used = known_of(plan).standings, used_by_task(plan)
+    (schedule, found, served), used = known_of(plan), used_by_task(plan)
     layer, hide = depths(plan.edges), _hider(plan)
+    if schedule.issues and not served:
+        found |= dict.fromkeys(_done_again(plan, schedule), Standing("outdated", CHANGED))
     return [
         TaskLine(
             name=name,
@@ -120,6 +124,15 @@ def look_at(plan: Plan) -> list[TaskLine]:
         for name, standing in found.items()
         for taken in [used.get(name, Used())]
     ]
+
+
+def _done_again(plan: Plan, schedule: Schedule) -> Iterable[str]:
+    """What the next run does once more, because the plan or its inputs changed."""
+    from ..sources.plan_tasks import PlanSource
+
+    source = PlanSource(plan, os.environ)
+    source.remember(schedule)
+    return source.again
 
 
 def task_states(plan: Plan) -> dict[str, tuple[str, str]]:
@@ -155,11 +168,25 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
         click.echo(runnable(f"… and {len(lines) - MOST_LISTED} more: `sortie plan status --json` has all of them."))
 
 
-def what_is_left(lines: Sequence[TaskLine]) -> str:
-    """Which tasks a person has to decide about before their plan can go on, and how."""
-    names = [line.name for line in lines if line.state in ("escalated", "failed", "incomplete")]
+def what_is_left(plan: Plan, lines: Sequence[TaskLine]) -> str:
+    """Which tasks a person has to decide about before their plan can go on, and how; those that failed with another
+    one have nothing to be decided."""
+    bad = {line.name for line in lines if line.state in ("failed", "incomplete", "skipped")}
+    follows = {
+        task.name
+        for task in plan.tasks
+        if any(policy == "fail" and other in bad for other, policy in task.waits_for.items())
+    }
+    names = [
+        line.name
+        for line in lines
+        if line.state in ("escalated", "failed", "incomplete") and line.name not in follows
+    ]
     if not names:
-        held = next((line.name for line in lines if line.state == "ready"), "TASK")
+        open_ones = sorted(
+            (line for line in lines if line.state != "completed"), key=lambda line: line.state != "ready"
+        )
+        held = open_ones[0].name if open_ones else "TASK"
         return f"Not every task is completed: `sortie plan why {held}` says why."
     one, more = names[0], len(names) - MOST_NAMED
     named = ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Known(NamedTuple):
-    """The schedule, and how every task stands by it."""
+    """The schedule, how every task stands by it, and whether somebody works on the plan now."""
 
     schedule: Schedule
     standings: dict[str, Standing]
+    served: bool
 
 
 def require_store(plan: Plan) -> None:
@@ -42,7 +43,7 @@ def known_of(plan: Plan, *, is_locked: bool = False) -> Known:
     if plan.store.exists():
         with closing(connect_readonly(plan.store)) as db:
             schedule = load(db).schedule
-    return Known(schedule, standings(plan, schedule, time.time(), served=served))
+    return Known(schedule, standings(plan, schedule, time.time(), served=served), served)
 
 
 def used_by_task(plan: Plan) -> dict[str, Used]:

@@ -86,6 +86,7 @@ def _serve(
             output.log("warning", warning)
         return Orchestrator.on_this_machine(
             source,
+            source.config.db_path,
             os.environ,
             listeners=[tally.on_event, output.on_event],
             on_trouble=output.on_trouble,

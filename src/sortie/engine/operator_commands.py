@@ -89,8 +89,8 @@ async def carry_out(schedule: Schedule, source: Source, verb: str, text: str, no
         return obey(schedule, verb, text, now)
     issue_id = find(schedule, text)
     if issue_id is None or issue_id not in schedule.issues:
-        return Reply(False, f"{text} is not known yet; it is after the next look at the source.")
-    running = Reply(False, f"{text} is running; stop it first.", issue_id=issue_id)
+        return Reply(False, f"{text} is not known; `{source.command} status` lists what is.")
+    running = Reply(False, f"{text} is running; `{source.command} stop {text}` ends it first.", issue_id=issue_id)
     if issue_id in schedule.running:
         return running
     try:

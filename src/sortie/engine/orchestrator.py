@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -40,9 +40,6 @@ from .readiness import Readiness, is_certain
 from .recovery import Recovery
 from .report import LiveReport, Summary, live_report, summarise
 from .watch import SourceRenewal, Watch, keep_hosts_known, look_after_orphans
-
-if TYPE_CHECKING:
-    from ..sources.issues import IssueSource
 
 TRIES_BEFORE_GIVING_UP = 3
 DISK_PATIENCE = 5.0
@@ -96,24 +93,48 @@ class Orchestrator:
 
         place, environ = Path(workflow), os.environ if environ is None else environ
         source = IssueSource.open(place / "WORKFLOW.md" if place.is_dir() else place, environ, env_file)
-        return cls.on_this_machine(source, environ, listeners=listeners, on_trouble=on_trouble, clock=clock)
+        database = source.config.db_path
+        return cls.on_this_machine(
+            source, database, environ, listeners=listeners, on_trouble=on_trouble, clock=clock
+        )
+
+    @classmethod
+    def for_plan(
+        cls,
+        plan: Path | str,
+        *,
+        environ: Mapping[str, str] | None = None,
+        listeners: Sequence[Listener] = (),
+        on_trouble: Callable[[str], None] = lambda _: None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """For the tasks of a plan file, with agents on this machine; `run(until_idle=True)` comes to an end."""
+        from ..plans.load import load_plan
+        from ..sources.plan_tasks import PlanSource
+
+        environ = os.environ if environ is None else environ
+        source = PlanSource(load_plan(Path(plan)), environ)
+        store = source.plan.store
+        return cls.on_this_machine(source, store, environ, listeners=listeners, on_trouble=on_trouble, clock=clock)
 
     @classmethod
     def on_this_machine(
         cls,
-        source: IssueSource,
+        source: Source,
+        store: Path,
         environ: Mapping[str, str],
         *,
         listeners: Sequence[Listener] = (),
         on_trouble: Callable[[str], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> Self:
-        """The same for a workflow that is open already."""
+        """The same for a source that is open already."""
         from ..hosts.local_host import LocalHost
 
-        database = source.config.db_path
-        host = LocalHost(database, environ)
-        return cls(source, [host], database, listeners=listeners, on_trouble=on_trouble, clock=clock)
+        store.parent.mkdir(parents=True, exist_ok=True)
+        return cls(
+            source, [LocalHost(store, environ)], store, listeners=listeners, on_trouble=on_trouble, clock=clock
+        )
 
     async def run(self, *, until_idle: bool = False) -> Summary:
         """Work until drained, or until nothing is running, due or dispatchable."""

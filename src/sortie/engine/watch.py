@@ -90,6 +90,7 @@ class Watch:
         while True:
             source = self._context.source
             async with FileWatch(source.watched_files, self._file_changed):
+                self._renewal.renew()  # what changed before anybody watched
                 while self._context.source is source:
                     await anyio.sleep(CHECK_EVERY)
                     await self._check()

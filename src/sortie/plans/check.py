@@ -27,15 +27,17 @@ MOST_SUGGESTIONS = 20
 _OF_FAILURE = ("outbox/error_report.md", "outbox/partial")
 
 
-def check(plan: Plan, drafts: list[Draft], reading: Reading) -> None:
-    """Notes every mistake. What was refused before is not refused once more for what follows from it."""
+def check(plan: Plan, drafts: list[Draft], reading: Reading, *, to_run: bool) -> None:
+    """Notes every mistake. What was refused before is not refused once more for what follows from it. Only a plan
+    that is `to_run` needs its inputs."""
     _check_names(drafts, reading)
     _check_edges(drafts, reading)
     _check_cycles(drafts, reading)
     for draft in drafts:
         _check_outputs(draft, reading)
     _check_texts(plan, drafts, reading)
-    check_inboxes(plan, drafts, reading)
+    if to_run:
+        check_inboxes(plan, drafts, reading)
 
 
 def _check_names(drafts: list[Draft], reading: Reading) -> None:

@@ -6,9 +6,12 @@ escalation is known by its last line.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from anyio import to_thread
@@ -17,9 +20,9 @@ from ..core.conclude import Next, Outcome
 from ..core.model import Usage
 from ..core.records import Claim
 from ..errors import TrackerError
-from ..protocol.error_report import FILE, error_report
+from ..protocol.error_report import FILE, error_report, one_line
 from ..protocol.foreign_text import readable
-from ..protocol.safefiles import open_directory
+from ..protocol.safefiles import UnsafeFile, open_directory, write_new
 from ..protocol.task_status import TaskError, TaskStatus, read_task_status, write_on_behalf
 from .plan import ESCALATIONS, Plan
 
@@ -30,6 +33,10 @@ Tasks that need a person. `sortie plan why TASK` tells the whole story; `sortie 
 `accept` decide what becomes of it.
 """
 _LONGEST = 2_000
+_OUTBOX = "outbox"
+# Of the page, where an entry is looked for that may be there already: a few hundred entries.
+_END = 1 << 20
+_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _KINDS = {
     "task_failed": "TaskFailed",
@@ -69,13 +76,12 @@ def _put_report(plan: Plan, task: str, report: str) -> None:
             if believed and believed.state == "pending":
                 _say_failed(folder, believed, report)
             elif believed and believed.error and believed.error.type:
-                report = report.replace(f"\n{_KINDS['task_failed']}\n", f"\n{believed.error.type}\n", 1)
-            with open_directory(folder, "outbox") as outbox, suppress(FileExistsError):
-                created = os.open(
-                    FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=outbox
-                )
-                with os.fdopen(created, "wb") as file:
-                    file.write(report.encode("utf-8", "replace"))
+                kind = one_line(believed.error.type)
+                report = report.replace(f"\n{_KINDS['task_failed']}\n", f"\n{kind}\n", 1)
+            with suppress(FileExistsError):
+                os.mkdir(_OUTBOX, 0o750, dir_fd=folder)  # a run that ended before there was one has a report too
+            with open_directory(folder, _OUTBOX) as outbox, suppress(FileExistsError):
+                write_new(outbox, FILE, report.encode("utf-8", "replace"), 0o644)
     except OSError as error:
         raise TrackerError(
             TrackerError.API, f"The report of {task} cannot be written: {error.strerror}."
@@ -108,18 +114,28 @@ async def append_escalation(plan: Plan, entry: str) -> None:
 
 
 def _append(plan: Plan, entry: str) -> None:
-    path = plan.root / ESCALATIONS
-    mark = entry.rstrip().splitlines()[-1]
+    """Every agent can write to the page too: only its end is read, and it is not written through a link."""
+    mark = entry.rstrip().splitlines()[-1].encode("utf-8", "replace")
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644
-        )
-        with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as file:
-            known = file.read()
-            if mark in known.splitlines():
-                return
-            file.write(("" if known else _HEADING) + f"\n{entry}\n")
-            file.flush()
-            os.fsync(descriptor)
+        with open_directory(plan.root) as root, _page(root) as (page, size):
+            end = os.pread(page, _END, max(size - _END, 0))
+            if mark not in end.splitlines():
+                whole = ("" if size else _HEADING) + f"\n{entry}\n"
+                os.write(page, whole.encode("utf-8", "replace"))
+                os.fsync(page)
     except OSError as error:
+        path = plan.root / ESCALATIONS
         raise TrackerError(TrackerError.API, f"{path} cannot be written: {error.strerror}.") from error
+
+
+@contextmanager
+def _page(root: int) -> Iterator[tuple[int, int]]:
+    """The page, made where there is none, and its size."""
+    descriptor = os.open(ESCALATIONS, _APPEND, 0o644, dir_fd=root)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            raise UnsafeFile(errno.EINVAL, "It is not a regular file with one name", ESCALATIONS)
+        yield descriptor, found.st_size
+    finally:
+        os.close(descriptor)

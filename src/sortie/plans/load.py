@@ -41,14 +41,24 @@ def load_plan(path: Path) -> Plan:
     raise ConfigurationError(count + first, problems=(first, *others))
 
 
-def examine(path: Path, content: bytes | None = None) -> tuple[Plan | None, list[Problem]]:
+def examine(path: Path, content: bytes | None = None, *, to_run: bool = True) -> tuple[Plan | None, list[Problem]]:
     """The plan, None where there are errors, and everything that was found; never raises for what is wrong with
-    the file. `content` is what would stand there, where it does not yet."""
+    the file. `content` is what would stand there, where it does not yet. A plan that is not `to_run` may lack its
+    inputs."""
     problems = Problems(str(path))
     with _without_collecting():
-        plan = _read(path, problems, content)
+        plan = _read(path, problems, content, to_run=to_run)
     found = problems.in_order()
     return (None if any(problem.severity == "error" for problem in found) else plan), found
+
+
+def version_of(path: Path) -> tuple[int, int, int] | None:
+    """As in `Plan.version`; None where there is no file."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @contextmanager
@@ -63,7 +73,8 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
+def _read(path: Path, problems: Problems, content: bytes | None, *, to_run: bool) -> Plan | None:
+    version = version_of(path)  # before it is read: what is written meanwhile is another one
     if content is None:
         content = read_file(path, problems, largest=LARGEST_FILE)
     text = decode(content, problems) if content is not None else None
@@ -83,10 +94,11 @@ def _read(path: Path, problems: Problems, content: bytes | None) -> Plan | None:
         goal=item.values.get("goal", ""),
         max_parallel=item.values.get("max_parallel", 4),
         budget=_limits(asdict(BUDGET), item.values.get("budget")),
+        version=version,
     )
     if not is_name(plan.name) and "name" not in item.refused:
         reading.refuse("name", f"is missing: the name of the file, {path.stem!r}, does not fit; add one")
-    check(plan, drafts, reading)
+    check(plan, drafts, reading, to_run=to_run)
     return plan
 
 

@@ -20,6 +20,7 @@ OnFailure = Literal["block", "continue", "fail"]
 WhenFailed = Literal["fail", "escalate"]
 
 STORE = ".sortie.db"
+LAST_RUN = ".plan.yaml"
 MESSAGES = "messages"
 FIXES = ".fixes"
 ESCALATIONS = "ESCALATIONS.md"
@@ -150,7 +151,8 @@ class Task(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True, dict=True):
-    """`root` is the directory of all that belongs to a run of the plan; `budget` bounds all tasks together."""
+    """`root` is the directory of all that belongs to a run of the plan; `budget` bounds all tasks together.
+    `version` tells the file that was read from the one that stands there later: inode, size and time of change."""
 
     name: str
     path: Path
@@ -159,10 +161,16 @@ class Plan(Struct, frozen=True, kw_only=True, dict=True):
     goal: str = ""
     max_parallel: int = 4
     budget: Limits = Limits()
+    version: tuple[int, int, int] | None = None
 
     @property
     def store(self) -> Path:
         return self.root / STORE
+
+    @property
+    def last_run(self) -> Path:
+        """A copy of the plan file as it last ran, for those who only look."""
+        return self.root / LAST_RUN
 
     @property
     def messages(self) -> Path:

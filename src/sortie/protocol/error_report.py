@@ -28,6 +28,11 @@ def error_report(kind: str, description: str, attempted: str, suggestion: str, p
     return "\n".join([f"{TITLE}\n", *parts])
 
 
+def one_line(text: str) -> str:
+    """Words of an agent as a line that is no heading."""
+    return _prose(" ".join(text.split()))
+
+
 def _prose(text: str) -> str:
     lines = [_line(line) for line in shortened(text, SECTION_LIMIT).splitlines()]
     return "\n".join(lines).strip() or _NOTHING

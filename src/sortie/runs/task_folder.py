@@ -14,14 +14,14 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import SortieError, WorkspaceError
 from ..protocol.delivered_copy import ChangedSince, copy_out
 from ..protocol.outbox import Delivered
-from ..protocol.safefiles import open_directory, write_new
+from ..protocol.safefiles import UnsafeFile, open_directory, write_new
 from ..protocol.seals import seal
 from ..protocol.session_files import DIRECTORY as SESSION
 from ..protocol.task_status import read_task_status, write_pending
@@ -145,8 +145,7 @@ def _put_away(folder: int, number: int, check: Check) -> None:
     """All that the attempt left, to `attempts/NNN`. A death in between leaves `.next`, which is gone on with."""
     _make_directory(folder, ATTEMPTS)
     with open_directory(folder, ATTEMPTS) as attempts:
-        with suppress(FileExistsError):
-            os.mkdir(_UNDER_WAY, 0o750, dir_fd=attempts)
+        _make_directory(attempts, _UNDER_WAY)
         with open_directory(attempts, _UNDER_WAY) as opened:
             target: int = opened
             taken = set(os.listdir(target))
@@ -260,7 +259,7 @@ class _Giving:
     def received(self, received: Received) -> None:
         name = received.task
         try:
-            with open_directory(Path(received.folder)) as other:
+            with _folder_of(received) as other:
                 for path, here, size, digest in received.files:
                     self._check()
                     inner = here.removeprefix(f"{INBOX}/")
@@ -268,8 +267,9 @@ class _Giving:
                     with self._parent(inner) as (directory, last):
                         copy_out(other, Delivered(path, size, digest), directory, last, self._check)
         except ChangedSince as changed:
-            fix = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is."
-            message = f"What {name} delivered was changed after it had been completed: {changed}."
+            anew = f"`sortie plan retry {name}` makes it anew, `sortie plan accept {name}` takes it as it is"
+            fix = f"{anew}; then retry this task."
+            message = f"What {name} delivered was changed after it had been completed: {str(changed).rstrip('.')}."
             raise InputsChanged(message, fix=fix) from changed
         except OSError as error:
             raise workspace_error(f"What {name} delivered cannot be copied", error) from error
@@ -295,6 +295,17 @@ class _Giving:
                 self._directories.append(inner)
         with open_directory(self._inbox, *above) as directory:
             yield directory, name
+
+
+@contextmanager
+def _folder_of(received: Received) -> Iterator[int]:
+    """Of the task that delivered. Where it is gone, or something else stands there, what was delivered is gone."""
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(open_directory(Path(received.folder)))
+        except (FileNotFoundError, UnsafeFile) as error:
+            raise ChangedSince(f"its folder cannot be opened any more: {error.strerror}") from error
+        yield folder
 
 
 def _reference_to(file: InboxFile) -> bytes:

@@ -85,6 +85,7 @@ class TaskRun:
         self._began_at = time.time()
         self._sealed: dict[str, str] = {}
         self._findings: list[str] = []
+        self._unreadable = ""
         self.shortfall = ""
 
     async def prepare(self) -> Outcome | None:
@@ -148,6 +149,7 @@ class TaskRun:
             await anyio.sleep(_BETWEEN_LOOKS)
         for finding in self._history.take(reading, time.time(), self._attempt, self._began_at):
             self._found(finding)
+        self._unreadable = reading.problem
         return bool(reading.problem) or self._history.believed.state != "pending"
 
     def _look(self, check: Check, *, in_haste: bool = False) -> tuple[Stock, list[str], list[str]]:
@@ -203,12 +205,13 @@ class TaskRun:
                 error or "the agent says that it failed",
             )
             details = believed.error.details if believed.error else ""
-            text = f"{text} ({details})" if details else text
+            text = " ".join((f"{text} ({details})" if details else text).split())
         elif verdict == "incomplete":
             claim = "it is completed, says its agent, but " if believed.state == "completed" else ""
             text = claim + _listed(lacking)
         else:
-            text = "its agent ended without a final state in status.json"
+            said = self._unreadable or f"status.json says {believed.state}"
+            text = f"its agent ended without a final state: {said}"
         return Outcome(status="failed", turns=0, error=text, error_kind=f"task_{kind}", retryable=retryable)
 
     def _first_line_of_summary(self) -> str:

@@ -36,6 +36,7 @@ class GuardedSource(Source):
         self._source = source
         self.name, self.policy, self.workspace_root = source.name, source.policy, source.workspace_root
         self.poll_interval, self.keep_days = source.poll_interval, source.keep_days
+        self.command = source.command
         self.keeps_workspaces = source.keeps_workspaces
 
     @property

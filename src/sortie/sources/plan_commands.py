@@ -46,9 +46,9 @@ def _skip(name: str, progress: Progress) -> Next:
     if progress.states[name] == COMPLETED:
         raise SortieError(f"{name} is completed; there is nothing to skip.")
     memo = Memo(sessions=progress.memos[name].sessions, why="skipped by hand")
-    who = (
-        f"; {', '.join(progress.dependants[name])} decide by their on_failure" if progress.dependants[name] else ""
-    )
+    others = progress.dependants[name]
+    decide = "decides by its" if len(others) == 1 else "decide by their"
+    who = f"; {', '.join(others)} {decide} on_failure" if others else ""
     return Next(then="released", why=f"{name} is skipped{who}.", state=SKIPPED, memo=memo.encode())
 
 

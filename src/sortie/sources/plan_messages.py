@@ -8,6 +8,7 @@ cut short hears again of what it was told last, which may never have reached it.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections import deque
@@ -22,11 +23,13 @@ from msgspec import Struct
 from ..plans.plan import Plan
 from ..plans.prompts import message_document, news_of
 from ..protocol.message_inbox import Inbox, list_for
-from ..protocol.safefiles import open_directory, read_bounded, write_atomic
+from ..protocol.safefiles import explain, open_directory, read_bounded, write_atomic
 from ..protocol.task_messages import MessageRefused, send
 from ..tools import envelope
 from ..tools.definitions import MESSAGE_LIST, MESSAGE_SEND
 from ..workflow.problems import did_you_mean
+
+log = logging.getLogger(__name__)
 
 _TOLD = ".told"
 _TOLD_LIMIT = 1 << 20
@@ -54,6 +57,13 @@ class PlanMessages:
     # -- tools ------------------------------------------------------------------------------------------------
 
     async def call(self, task: str, tool: str, arguments: object) -> dict[str, Any]:
+        try:
+            return await self._call(task, tool, arguments)
+        except OSError as error:
+            problem = f"The messages of this plan cannot be reached now: {error.strerror}."
+            return envelope.failure(envelope.INTERNAL_ERROR, problem)
+
+    async def _call(self, task: str, tool: str, arguments: object) -> dict[str, Any]:
         if tool == MESSAGE_SEND.name:
             return await to_thread.run_sync(self._send, task, arguments)
         if tool == MESSAGE_LIST.name:
@@ -116,7 +126,11 @@ class PlanMessages:
         """What has come for a task whose agent remembers so much."""
         if not self._plan.messages.is_dir():
             return ""
-        return await to_thread.run_sync(self._news, task, memory)
+        try:
+            return await to_thread.run_sync(self._news, task, memory)
+        except OSError as error:
+            log.warning("%s begins its turn without messages: %s", task, explain(error))
+            return ""
 
     def _news(self, task: str, memory: Memory) -> str:
         told = self._told(task)

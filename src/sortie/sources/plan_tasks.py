@@ -7,15 +7,17 @@ interrupted goes on where it was. A task that is over says which others that cha
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from ..agents.agent import AgentSettings
 from ..core.conclude import Next, Outcome, is_agent_fault
 from ..core.model import AgentChoice, Blocker, Issue, Usage
-from ..core.observe import Look
+from ..core.observe import Look, fingerprint
 from ..core.policy import Spent
 from ..core.records import Claim
 from ..core.redact import Redactor
@@ -25,12 +27,13 @@ from ..plans.escalations import append_escalation, escalation, failure_report, p
 from ..plans.graph import order
 from ..plans.inputs import Inputs
 from ..plans.instructions import dependencies_json, instructions_md, skill_md
-from ..plans.load import examine
-from ..plans.plan import Plan, Task
+from ..plans.load import examine, version_of
+from ..plans.plan import LAST_RUN, Plan, Task
 from ..plans.progress import COMPLETED, FAILED, PENDING, Memo, Progress
 from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
 from ..plugins import load_agent
 from ..protocol.error_report import TITLE as REPORT
+from ..protocol.safefiles import open_directory, write_atomic
 from ..runs.environment import passed_on
 from ..runs.spec import (
     Conversation,
@@ -81,11 +84,14 @@ class _Pending(Mapping[str, Issue]):
 class PlanSource(Source):
     """One version of a plan. `renew` gives the next one, which goes on from what this one knows."""
 
+    command = "sortie plan"
     keeps_workspaces = True
     poll_interval = 30.0
 
-    def __init__(self, plan: Plan, environ: Mapping[str, str]) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, environ: Mapping[str, str], max_parallel: int | None = None) -> None:
+        """`max_parallel` takes the place of the plan's own, whatever that is or becomes."""
+        self._max_parallel = max_parallel
+        self.plan = plan = replace(plan, max_parallel=max_parallel) if max_parallel else plan
         self.name = str(plan.path)
         self.workspace_root = str(plan.root)
         self.policy = policy_of(plan)
@@ -97,7 +103,7 @@ class PlanSource(Source):
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
         self._owed = owed_by(plan)
-        self._version = _version_of(plan.path)
+        self._version = plan.version
         self._has_looked = False
         self.again: Mapping[str, str] = {}
         self._successor: PlanSource | None = None
@@ -126,9 +132,29 @@ class PlanSource(Source):
         """`again` says what has to be done once more, because the plan or its inputs changed."""
         self.again = self.progress.take_over(known, order(self.plan.edges))
 
+    def _keep_a_copy(self) -> None:
+        """Of the plan file, as far as the disk allows: who only looks needs it when the file is broken or gone."""
+        with suppress(OSError):
+            content = self.plan.path.read_bytes()
+            if version_of(self.plan.path) == self._version:
+                with open_directory(self.plan.root) as folder:
+                    write_atomic(folder, LAST_RUN, content)
+
+    def freed(self) -> list[str]:
+        """Tasks that waited for a person, and are tried again because they are asked for something else now."""
+        return [
+            name
+            for name, parked in self.schedule.parked.items()
+            if self.progress.states.get(name) == PENDING
+            and parked.park.kind not in ("budget", "operator")
+            and parked.park.fingerprint not in ("", fingerprint(self._issue(name)))
+        ]
+
     async def look(self, schedule: Schedule) -> Look:  # noqa: ARG002 - it is the one that we remember
         states = self.progress.states
         first, self._has_looked = not self._has_looked, True
+        if first:
+            await to_thread.run_sync(self._keep_a_copy)
         return Look(
             issues=_Pending([name for name, state in states.items() if state == PENDING], self._issue),
             states={name: state for name, state in states.items() if state != PENDING},
@@ -160,7 +186,7 @@ class PlanSource(Source):
             title=task.title,
             state=states[name],
             # What frees one that waits for a person, when it changes.
-            description=task.definition,
+            description=f"{task.definition} {self.inputs.digest(task)}",
             priority=task.priority,
             comments=(),
             blocked_by=tuple(Blocker(other, other, states[other]) for other in self.progress.blockers(name)),
@@ -338,7 +364,7 @@ class PlanSource(Source):
     # -- a changed plan ---------------------------------------------------------------------------------------
 
     def renew(self) -> Renewal | None:
-        version = _version_of(self.plan.path)
+        version = version_of(self.plan.path)
         if version == self._version:
             return None
         self._version = version
@@ -348,7 +374,7 @@ class PlanSource(Source):
             return Renewal(
                 self, (("warning", "the plan cannot be used as it is now; the last good one stays", why),)
             )
-        source = PlanSource(plan, self._environ)
+        source = PlanSource(plan, self._environ, self._max_parallel)
         source.schedule = self.schedule
         source.inputs.take_over(self.inputs)
         states, memos = self.progress.states, self.progress.memos
@@ -361,11 +387,3 @@ class PlanSource(Source):
 def _is_anothers_fault(outcome: Outcome) -> bool:
     """Of the agent itself, or of its provider: the task is not judged by it."""
     return is_agent_fault(outcome) or outcome.error_kind == "rate_limited"
-
-
-def _version_of(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

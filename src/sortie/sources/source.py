@@ -76,6 +76,9 @@ class Source(Protocol):
     keep_days: float = 14.0
     """For how long archives of workspaces and logs of runs are kept."""
 
+    command: str = "sortie"
+    """How the commands begin that people give about its items."""
+
     keeps_workspaces: bool = False
     """Whether the workspace of an item that is over stays where it is."""
 

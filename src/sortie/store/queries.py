@@ -87,6 +87,13 @@ def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> li
     return [_history_row(dict(zip(_HISTORY, row, strict=True))) for row in rows]
 
 
+def last_opened_for(db: Connection) -> str:
+    """The name of the source that an orchestrator last worked for with this store; empty where none did."""
+    opened = "SELECT json_extract(data, '$.workflow') FROM events WHERE kind = 'opened' ORDER BY seq DESC LIMIT 1"
+    row = db.execute(opened).fetchone()
+    return str(row[0]) if row else ""
+
+
 class Used(Struct, frozen=True):
     """What all finished runs of an issue took."""
 

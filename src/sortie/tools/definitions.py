@@ -116,7 +116,10 @@ MESSAGE_SEND = Definition(
         "properties": {
             "to": {"type": "string", "description": "The name of the task whose agent is to read it."},
             "type": {"type": "string", "enum": list(MESSAGE_TYPES), "description": "What kind of message it is."},
-            "content": {"type": "object", "description": "What it says, as JSON; at most 32 KiB."},
+            "content": {
+                "type": "object",
+                "description": "What it says, as JSON; the whole message at most 64 KiB.",
+            },
             "in_reply_to": {"type": "string", "description": "The name of the message that this one answers."},
         },
         "required": ["to", "type", "content"],

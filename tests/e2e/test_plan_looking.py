@@ -1,0 +1,89 @@
+"""Looking at a plan, and deciding about its tasks, whatever became of its file, its inputs and its neighbours."""
+
+from __future__ import annotations
+
+import pytest
+
+from .processes import wait_for
+
+GATE = 'until [ -e "$SORTIE_WORKFLOW_DIR/go" ]; do :; done'
+
+
+@pytest.mark.parametrize("broken", ["tasks: [", None])
+def test_a_plan_that_is_broken_or_gone_while_it_runs_can_be_looked_at_and_stopped(plan, broken):
+    plan.task("one", f"say begins; {GATE}; deliver")
+    running = plan.start()
+    plan.until_said("one begins")
+    if broken:
+        plan.path.write_text(broken)
+    else:
+        plan.path.unlink()
+    done = plan.sortie("status")
+    assert "running" in done.stdout and "as it last ran" in done.stderr
+    assert "one is running" in plan.sortie("why", "one").stdout
+    plan.sortie("stop", "one")
+    assert running.wait(30) == 3
+    assert plan.sortie("run", code=2).stderr, "it does not begin by what it was"
+
+
+def test_inputs_that_vanished_keep_nobody_from_looking(plan):
+    (plan.root / "data").write_text("x")
+    plan.task("one", inputs=["data"])
+    plan.run()
+    (plan.root / "data").unlink()
+    assert "outdated" in plan.sortie("status").stdout
+    plan.sortie("why", "one")
+    plan.sortie("collect", code=None)
+    assert "data" in plan.sortie("run", code=2).stderr
+
+
+def test_what_the_next_run_does_again_is_shown_before(plan):
+    """BOX-12, TBX-12"""
+    plan.task("one")
+    plan.run()
+    assert plan.states() == {"one": "completed"}
+    plan.task("one", objective="Do it otherwise.")
+    assert plan.states() == {"one": "outdated"} and "does it again" in plan.note("one")
+
+
+def test_two_plans_cannot_have_one_workspace(plan):
+    plan.plan(workspace="shared")
+    plan.task("one")
+    plan.run()
+    other = plan.root / "other.yaml"
+    other.write_text(plan.path.read_text())
+    for words in (("run",), ("status",), ("retry", "one")):
+        done = plan.sortie(*words, "-p", "other.yaml", code=2)
+        assert "is the workspace of" in done.stderr and "plan.yaml" in done.stderr
+    plan.path.unlink()  # a plan that was renamed is the same
+    plan.sortie("run", "-p", "other.yaml")
+
+
+def test_a_changed_input_frees_one_that_waited_for_a_person(plan):
+    (plan.root / "data").write_text("bad")
+    plan.task("asks", "grep -q good inbox/data || exit 1; deliver", inputs=["data"], when_failed="escalate")
+    plan.run(3)
+    assert plan.states() == {"asks": "escalated"}
+    (plan.root / "data").write_text("good")
+    plan.run()
+
+
+def test_a_limit_given_by_hand_outlives_a_change_of_the_plan(plan):
+    for name in ("a", "b"):
+        plan.task(name, f"say begins; {GATE}; deliver")
+    running = plan.start("--max-parallel", "1")
+    plan.until_said("a begins")
+    plan.task("c", "say begins; deliver")
+    wait_for(lambda: "c" in plan.states())
+    wait_for(lambda: "the plan changed" in plan.log())
+    plan.sortie("status")
+    assert plan.diary() == ["a begins"]
+    (plan.root / "go").touch()
+    assert running.wait(30) == 0
+
+
+def test_only_what_can_be_decided_is_left_to_a_person(plan):
+    plan.task("bad", "exit 1")
+    plan.task("with", wait_for=[{"task": "bad", "on_failure": "fail"}])
+    told = plan.sortie("run", code=3).stdout
+    assert "Left to you: bad." in told
