@@ -106,6 +106,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
 
+def count(number: int, noun: str) -> str:
+    """`1 task`, `1,200 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def amount(number: int) -> str:
     """`950`, `12.3k`, `4.1M`: for tokens, where the third digit does not matter."""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):

@@ -13,7 +13,7 @@ from itertools import groupby
 from ..plans.graph import Edges, layers
 from ..plans.lanes import lane_rows
 from ..plans.picture import STATES, Picture, counted
-from .format import cell_width, short
+from .format import cell_width, count, short
 
 Line = list[tuple[str, str]]
 
@@ -115,9 +115,9 @@ def _fitting(columns: Sequence[Sequence[str]], states: Mapping[str, str], rows: 
                 yield URGENCY.get(states[name], len(STATES)), number, place
 
     most = heapq.nsmallest(rows, urgent())
-    for count in range(len(most), 0, -1):
+    for fitting in range(len(most), 0, -1):
         listed: dict[int, list[int]] = {}
-        for _, number, place in most[:count]:
+        for _, number, place in most[:fitting]:
             listed.setdefault(number, []).append(place)
         if _rows_for(len(columns), listed) <= rows:
             return {
@@ -140,7 +140,7 @@ def _heading(numbers: Sequence[int], columns: Sequence[Sequence[str]], states: M
     counts = Counter(states[name] for number in numbers for name in columns[number])
     first, last, tasks = numbers[0] + 1, numbers[-1] + 1, counts.total()
     where = f"layer {first}" if first == last else f"layers {first} to {last}"
-    line: Line = [(where, "bold"), (f": {tasks:,} task{'s' if tasks != 1 else ''}: ", "")]
+    line: Line = [(where, "bold"), (f": {count(tasks, 'task')}: ", "")]
     for number, state in enumerate(sorted(counts, key=lambda state: (URGENCY.get(state, len(STATES)), state))):
         line += [(", " if number else "", ""), (counted({state: counts[state]}), _mark(state)[1])]
     return line

@@ -10,7 +10,7 @@ import click
 
 from ..errors import SortieError
 from ..workflow.problems import Problem, Severity
-from .format import clean
+from .format import clean, count
 from .main import DONE, USAGE
 from .plan import plan_argument
 from .printing import print_json
@@ -40,13 +40,13 @@ def check_command(plan: Path, as_json: bool) -> int:
     for problem in problems:
         click.echo(clean(f"{problem.severity}: {problem}"))
     if found is None:
-        click.echo(clean(f"{plan} cannot be used: {_count(len(_of(problems, 'error')), 'error')}."))
+        click.echo(clean(f"{plan} cannot be used: {count(len(_of(problems, 'error')), 'error')}."))
         return USAGE
     steps = layers(found.edges)
-    depth = f"{_count(len(steps), 'layer')} deep"
+    depth = f"{count(len(steps), 'layer')} deep"
     at_once = min(max(map(len, steps)), found.max_parallel)
-    verdict = f"{_count(len(problems), 'warning')}" if problems else "no problem found"
-    click.echo(f"{found.name}: {_count(len(found.tasks), 'task')}, {depth}, up to {at_once} at a time: {verdict}.")
+    verdict = f"{count(len(problems), 'warning')}" if problems else "no problem found"
+    click.echo(f"{found.name}: {count(len(found.tasks), 'task')}, {depth}, up to {at_once} at a time: {verdict}.")
     return DONE
 
 
@@ -56,10 +56,6 @@ def _of(problems: list[Problem], severity: Severity) -> list[dict[str, str | int
         for problem in problems
         if problem.severity == severity
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s'[: number != 1]}"
 
 
 @click.command("schema")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import SortieError
-from .format import clean
+from .format import clean, count
 from .main import DONE
 from .plan import load_to_look, plan_argument
 from .store_access import json_option
@@ -68,8 +68,8 @@ def as_data(name: str, picture: Picture) -> dict[str, Any]:
 def headline(name: str, picture: Picture) -> str:
     from ..plans.picture import counted
 
-    tasks = len(picture.nodes)
-    return f"{name}: {tasks:,} task{'s' if tasks != 1 else ''}: {counted(Counter(n.state for n in picture.nodes))}"
+    states = counted(Counter(node.state for node in picture.nodes))
+    return f"{name}: {count(len(picture.nodes), 'task')}: {states}"
 
 
 def print_graph(name: str, picture: Picture) -> None:

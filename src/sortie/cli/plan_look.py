@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from ..engine.report import LiveReport, RunReport
-from ..plans.graph import layers
+from ..plans.graph import depths
 from ..plans.picture import TaskLine
 from ..plans.plan import Plan
 from ..plans.standing import Standing, standings
@@ -26,7 +26,7 @@ class PlanLook:
     def __init__(self, source: PlanSource, report: Callable[[], LiveReport | None]) -> None:
         self._source = source
         self._report = report
-        self._layer = _layers_of(source)
+        self._layer = depths(source.plan.edges)
         self._standings: dict[str, Standing] = {}
         self._looked = 0.0
 
@@ -36,7 +36,7 @@ class PlanLook:
             return None
         if self._source is not self._source.latest:
             self._source = self._source.latest
-            self._layer, self._looked = _layers_of(self._source), 0.0
+            self._layer, self._looked = depths(self._source.plan.edges), 0.0
         plan = self._source.plan
         if time.monotonic() - self._looked > len(plan.tasks) * _SECONDS_PER_TASK:
             self._standings = standings(plan, self._source.schedule, report.now)
@@ -57,11 +57,6 @@ class PlanLook:
         if run is None:
             return line
         return replace(line, state="running", progress=progress_of(self._source.plan, name), seconds=run.seconds)
-
-
-def _layers_of(source: PlanSource) -> dict[str, int]:
-    edges = {task.name: task.waits_for for task in source.plan.tasks}
-    return {name: number for number, names in enumerate(layers(edges)) for name in names}
 
 
 def progress_of(plan: Plan, name: str) -> str:

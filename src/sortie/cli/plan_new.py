@@ -12,7 +12,7 @@ import click
 from msgspec.structs import replace
 
 from ..errors import ConfigurationError, SortieError
-from .format import amount, clean
+from .format import amount, clean, count
 from .main import DONE
 from .plan import DEFAULT
 from .plan_file import SCHEMA
@@ -104,8 +104,7 @@ def _agents(kinds: Sequence[str], model: str, command: str, base: Path) -> list[
     first, *others = dict.fromkeys(kinds)
     agents = [TaskAgent(kind=first, model=model, command=command), *(TaskAgent(kind=kind) for kind in others)]
     for agent in agents:
-        options = {"model": agent.model} if agent.model else {}
-        settings = AgentSettings(kind=agent.kind, command=agent.command, options=options, base=base)
+        settings = AgentSettings(kind=agent.kind, command=agent.command, options=agent.all_options, base=base)
         if found := load_agent(agent.kind).check(settings):
             raise ConfigurationError("", problems=tuple(f"{key}: {message}" for key, message in found))
     return agents
@@ -124,9 +123,9 @@ def _ask(
     def on_round(number: int, problems: Sequence[Problem]) -> None:
         errors = _errors(problems)
         if errors and number < rounds:
-            click.echo(f"round {number} of {rounds}: {_count(len(errors), 'mistake')}; asking again ...", err=True)
+            click.echo(f"round {number} of {rounds}: {count(len(errors), 'mistake')}; asking again ...", err=True)
 
-    click.echo(clean(f"asking {kind} for a plan, up to {_count(rounds, 'round')} ..."), err=True)
+    click.echo(clean(f"asking {kind} for a plan, up to {count(rounds, 'round')} ..."), err=True)
     proposal = ask_for_proposal(
         partial(propose, content, path, agents, os.environ, rounds=rounds, on_round=on_round)
     )
@@ -135,7 +134,7 @@ def _ask(
     if proposal.plan is None:
         return _reject(proposal, path, output, kind)
     _keep(proposal, path, output, force=force)
-    rounds_taken = _count(proposal.rounds, "round")
+    rounds_taken = count(proposal.rounds, "round")
     click.echo(clean(f"wrote {output}, proposed by {kind} in {rounds_taken}{_spent(proposal)}"))
     _show(proposal.plan)
     typed = shlex.quote(str(output))
@@ -183,15 +182,11 @@ def _reject(proposal: Proposal, path: Path, output: Path, kind: str) -> int:
     if proposal.failure:
         why = f"{kind} did not come to a plan{_spent(proposal)}: {proposal.failure.rstrip('.')}."
         raise SortieError(f"{why}{kept}", fix="Try again, or begin with a skeleton: leave out --agent.")
-    rounds = _count(proposal.rounds, "round")
-    found = _count(len(_errors(proposal.problems)), "mistake") if proposal.content else proposal.problems[0].message
+    rounds = count(proposal.rounds, "round")
+    found = count(len(_errors(proposal.problems)), "mistake") if proposal.content else proposal.problems[0].message
     message = f"What {kind} proposed cannot be used after {rounds}{_spent(proposal)}: {found}.{kept}"
     correct = "Correct it and rename it, ask again" if proposal.content else "Ask again"
     raise SortieError(message, fix=f"{correct} with more --rounds, or leave out --agent for a skeleton.")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s'[: number != 1]}"
 
 
 def _errors(problems: Sequence[Problem]) -> list[Problem]:

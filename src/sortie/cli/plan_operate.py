@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import SortieError, StoreLocked
+from ..errors import StoreLocked
 from ..plans.plan import Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
 from .plan import load, load_to_look, plan_option, require_task
+from .plan_store import require_store
 
 if TYPE_CHECKING:
     from ..core.operator import Reply
@@ -53,7 +54,7 @@ def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
 
     loaded = load(plan)
     require_task(loaded, task)
-    _require_store(loaded)
+    require_store(loaded)
     corrections = Corrections(loaded, loaded.by_name[task], inputs)
     corrections.put()
     code = DONE  # where nobody answers, it may still be done
@@ -94,16 +95,11 @@ def stop_command(tasks: tuple[str, ...], plan: Path) -> int:
 def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
     named = list(dict.fromkeys(tasks))
     require_task(plan, *named)
-    _require_store(plan)
+    require_store(plan)
     replies = _carry_out(plan, verb, named)
     for reply in replies:
         click.echo(clean(runnable(reply.outcome)), err=not reply.ok)
     return DONE if all(reply.ok for reply in replies) else FAILED
-
-
-def _require_store(plan: Plan) -> None:
-    if not plan.store.exists():
-        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
 
 
 def _carry_out(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:

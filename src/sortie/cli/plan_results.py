@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import SortieError
+from .format import count
 from .main import DONE, UNFINISHED, decided
 from .plan import load, load_to_look, plan_argument
 from .printing import print_json, print_sentence
@@ -17,12 +18,10 @@ from .store_access import complain, json_option
 from .ticker import Ticker
 
 if TYPE_CHECKING:
-    from ..core.schedule import Schedule
     from ..plans.archiving import Archived
     from ..plans.collection import Account, Collection
     from ..plans.collection_place import CollectionPlace
     from ..plans.plan import Plan
-    from ..store.queries import Used
 
 # In these states something may still come of a task, by itself or by a person.
 GOING_ON = ("running", "stale", "ready", "waiting", "outdated", "escalated")
@@ -80,11 +79,11 @@ def collect_command(plan: Path, output: Path | None, flat: bool, skip_unsafe: bo
 def _accounts(plan: Plan) -> dict[str, Account]:
     from ..plans.collection import Account
     from ..plans.progress import COMPLETED, Memo
-    from ..plans.standing import standings
     from ..store.queries import Used
+    from .plan_store import known_of, require_store, used_by_task
 
-    schedule, used, served = _stored(plan)
-    found = standings(plan, schedule, time.time(), served=served)
+    require_store(plan)
+    (schedule, found, _), used = known_of(plan), used_by_task(plan)
     accounts = {}
     for name, standing in found.items():
         view, taken = schedule.issues.get(name), used.get(name, Used())
@@ -100,20 +99,6 @@ def _accounts(plan: Plan) -> dict[str, Account]:
     return accounts
 
 
-def _stored(plan: Plan) -> tuple[Schedule, dict[str, Used], bool]:
-    """What the store knows, what each task used, and whether somebody works on the plan now."""
-    from ..store.connect import connect_readonly
-    from ..store.load import load as load_store
-    from ..store.lock import holder_of
-    from ..store.queries import used_by_issue
-
-    if not plan.store.exists():
-        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
-    served = holder_of(plan.store) is not None
-    with closing(connect_readonly(plan.store)) as db:
-        return load_store(db).schedule, used_by_issue(db), served
-
-
 def _tell_collected(collection: Collection, place: CollectionPlace) -> None:
     results = collection.results
     paths = {file.path for result in results for file in result.files}
@@ -121,7 +106,7 @@ def _tell_collected(collection: Collection, place: CollectionPlace) -> None:
     criteria = [one for result in results for one in result.criteria]
     met = sum(bool(one.met) for one in criteria)
     print_sentence(
-        f"{_count(len(paths), 'file')} of {_count(len(results), 'task')} ({completed:,} completed) in "
+        f"{count(len(paths), 'file')} of {count(len(results), 'task')} ({completed:,} completed) in "
         f"{place.folder}; {met:,} of {len(criteria):,} success criteria are shown as met."
     )
     for result in results:
@@ -135,7 +120,7 @@ def _tell_collected(collection: Collection, place: CollectionPlace) -> None:
         if hidden:
             complain(f"{result.name}: {hidden:,} more are not collected; manifest.json has them.")
         if result.added:
-            complain(f"{result.name}: {_count(len(result.added), 'file')} came after it was completed: left out.")
+            complain(f"{result.name}: {count(len(result.added), 'file')} came after it was completed: left out.")
     for path, agents in collection.conflicts[:NAMED]:
         complain(f"{path} is not merged: it is not the same from {', '.join(agents)}.")
     if place.kept:
@@ -190,12 +175,11 @@ def archive_command(plan: Path, remove: bool, force: bool, as_json: bool) -> int
 
 def _about(plan: Plan, *, force: bool) -> tuple[list[str], dict[str, Any]]:
     """The folders that the run made, and what the archive says of its tasks."""
-    from ..plans.standing import standings
+    from .plan_store import known_of
 
     if not plan.store.exists():
         return [], {}  # nothing, but what an interrupted call left
-    schedule, _, _ = _stored(plan)
-    found = standings(plan, schedule, time.time(), served=False)
+    schedule, found, _ = known_of(plan, is_locked=True)
     going_on = [name for name, standing in found.items() if standing.state in GOING_ON]
     if going_on and not force:
         more = f" and {len(going_on) - NAMED:,} more" if len(going_on) > NAMED else ""
@@ -238,7 +222,7 @@ def _tell_archived(archived: Archived) -> None:
     for folder in archived.finished:
         print_sentence(f"{folder}, whose making was interrupted, is finished now.")
     if archived.folder:
-        tasks, files = _count(len(archived.tasks), "task"), _count(archived.files, "file")
+        tasks, files = count(len(archived.tasks), "task"), count(archived.files, "file")
         print_sentence(
             f"{tasks} ({files}, {archived.size:,} bytes) in {archived.folder}; the next run begins anew."
         )
@@ -270,10 +254,6 @@ def _tell_nothing(as_json: bool) -> int:
     else:
         print_sentence("There is nothing to put away: the plan has not been run.")
     return DONE
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _lowered(sentence: str) -> str:

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ..core.narrate import narrate
 from ..core.redact import Redactor
-from ..plans.graph import layers
+from ..core.schedule import Schedule
+from ..plans.graph import depths
 from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
-from ..plans.standing import Standing, standings
+from ..plans.standing import Standing
 from ..sources.plan_rules import secrets_of_plan
-from ..store.connect import connect_readonly
-from ..store.load import load as load_store
-from ..store.lock import holder_of
-from ..store.queries import Used, events, used_by_issue
+from ..store.queries import Used
 from .format import amount, clean, duration, runnable, stamp
 from .main import DONE
 from .plan import load_to_look, plan_argument, plan_option, require_task
 from .plan_look import progress_of
+from .plan_store import events_of, is_served, known_of, used_by_task
 from .printing import Columns, print_json, print_sentence, print_table
 from .store_access import json_option
 from .why import EVENTS_SHOWN, plain_event
-
-if TYPE_CHECKING:
-    from ..core.schedule import Schedule
 
 CHANGED = "what it is asked for, or given, changed; the next `sortie plan run` does it again"
 MOST_LISTED = 200
@@ -63,11 +57,10 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     """Explain a task: how it stands, what it waits for, what is odd about it, and all that happened to it."""
     loaded = load_to_look(plan)
     require_task(loaded, task)
-    schedule, _, served = _stored(loaded)
-    found = standings(loaded, schedule, time.time(), served=served)
+    schedule, found, _ = known_of(loaded)
     view = schedule.issues.get(task)
     memo = Memo.decode(view.memo) if view else Memo()
-    hide, log = _hider(loaded), _events(loaded, task)
+    hide, log = _hider(loaded), events_of(loaded, task, EVENTS_SHOWN)
     if not everything:
         log = [entry for entry in log if narrate(entry.event).level != "debug"]
     if as_json:
@@ -109,34 +102,14 @@ def _waits(plan: Plan, task: str, found: dict[str, Standing]) -> dict[str, str]:
     return {name: found[name].state for name in plan.by_name[task].waits_for}
 
 
-def _events(plan: Plan, task: str) -> list[Any]:
-    if not plan.store.exists():
-        return []
-    with closing(connect_readonly(plan.store)) as db:
-        return events(db, issue_id=task, limit=EVENTS_SHOWN, last=True)
-
-
 # -- how the tasks stand ----------------------------------------------------------------------------------------
 
 
-def _stored(plan: Plan) -> tuple[Schedule, dict[str, Used], bool]:
-    """What the store knows, what each task used, and whether somebody works on the plan now."""
-    from ..core.schedule import Schedule
-
-    if not plan.store.exists():
-        return Schedule(), {}, False
-    served = holder_of(plan.store) is not None
-    with closing(connect_readonly(plan.store)) as db:
-        return load_store(db).schedule, used_by_issue(db), served
-
-
 def look_at(plan: Plan) -> list[TaskLine]:
-    schedule, used, served = _stored(plan)
-    found, hide = standings(plan, schedule, time.time(), served=served), _hider(plan)
+    (schedule, found, served), used = known_of(plan), used_by_task(plan)
+    layer, hide = depths(plan.edges), _hider(plan)
     if schedule.issues and not served:
         found |= dict.fromkeys(_done_again(plan, schedule), Standing("outdated", CHANGED))
-    edges = {task.name: task.waits_for for task in plan.tasks}
-    layer = {name: number for number, names in enumerate(layers(edges)) for name in names}
     return [
         TaskLine(
             name=name,
@@ -228,7 +201,7 @@ def plain(plan: Plan, lines: Sequence[TaskLine]) -> dict[str, Any]:
         "plan": plan.name,
         "file": str(plan.path),
         "folder": str(plan.root),
-        "running": holder_of(plan.store) is not None if plan.store.exists() else False,
+        "running": is_served(plan),
         "counts": dict(Counter(line.state for line in lines)),
         "tasks": [
             {

@@ -152,7 +152,7 @@ def _spec(place: Path, path: Path, agents: Sequence[TaskAgent], rounds: int) -> 
         agent=AgentSpec(
             kind=agent.kind,
             command=agent.command,
-            options={"model": agent.model} if agent.model else {},
+            options=agent.all_options,
             base=str(path.parent),
             read_timeout=agent.read_timeout,
         ),

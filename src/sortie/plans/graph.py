@@ -38,12 +38,18 @@ def order(edges: Edges) -> list[str]:
 def layers(edges: Edges) -> list[list[str]]:
     """The names by the longest way that leads to them: the first layer waits for nobody, and each name stands right
     behind the last of those that it waits for. By name within a layer. Raises ValueError for a circle."""
-    depths: dict[str, int] = {}
+    depth = depths(edges)
+    found: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    for name in sorted(depth):
+        found[depth[name]].append(name)
+    return found
+
+
+def depths(edges: Edges) -> dict[str, int]:
+    """The number of the layer of each name, from 0."""
+    found: dict[str, int] = {}
     for name in order(edges):
-        depths[name] = max((depths[before] for before in edges[name]), default=-1) + 1
-    found: list[list[str]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
-    for name in sorted(depths):
-        found[depths[name]].append(name)
+        found[name] = max((found[before] for before in edges[name]), default=-1) + 1
     return found
 
 

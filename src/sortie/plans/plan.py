@@ -82,6 +82,11 @@ class TaskAgent(Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     read_timeout: float = 60.0
 
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """With the model, which every kind that has a choice takes as an option."""
+        return {**self.options, **({"model": self.model} if self.model else {})}
+
 
 class Task(Struct, frozen=True, kw_only=True, dict=True):
     """`skill` is the whole text that becomes SKILL.md. Times are seconds; `retries` is how often a task that failed

@@ -48,11 +48,10 @@ class TaskAgents:
             fix = did_you_mean(agent.kind, self._kinds) or f"; use one of: {', '.join(self._kinds)}"
             self._refuse(path, "kind", f'there is no agent "{agent.kind}" here{fix}')
             return
-        options = {**agent.options, **({"model": agent.model} if agent.model else {})}
         settings = AgentSettings(
             kind=agent.kind,
             command=agent.command,
-            options=options,
+            options=agent.all_options,
             base=self._base,
             read_timeout=agent.read_timeout,
         )

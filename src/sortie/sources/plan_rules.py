@@ -47,7 +47,7 @@ def agent_spec(task: Task, plan: Plan) -> AgentSpec:
     return AgentSpec(
         kind=agent.kind,
         command=agent.command,
-        options={**agent.options, **({"model": agent.model} if agent.model else {})},
+        options=agent.all_options,
         base=str(plan.path.parent),
         read_timeout=agent.read_timeout,
     )
