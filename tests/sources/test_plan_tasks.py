@@ -63,3 +63,19 @@ async def test_a_dependant_is_freed_in_the_transaction_that_completes_what_it_wa
     done, _, freed = seen[settled - 1 : settled + 2]
     assert isinstance(done, ev.IssueSeen) and (done.issue_id, done.view.state) == ("a", "completed")
     assert isinstance(freed, ev.IssueSeen) and (freed.issue_id, freed.view.blocked_by) == ("b", ())
+
+
+@pytest.mark.anyio
+async def test_a_look_at_all_tasks_reads_no_inputs(tmp_path):
+    """The first one shows every task, and everybody waits for it: what a task is given is read for its own run."""
+    (tmp_path / "data").write_text("1")
+    task = {"name": "a", "objective": "Do it.", "success_criteria": ["done"], "outputs": ["result.md"]}
+    agent = {"kind": "command", "command": "true"}
+    text = yaml.safe_dump({"defaults": {"agent": agent}, "tasks": [{**task, "inputs": ["data"]}]})
+    (tmp_path / "plan.yaml").write_text(text)
+    source = sortie.PlanSource(sortie.load_plan(tmp_path / "plan.yaml"), {})
+    (tmp_path / "plan.work").mkdir()
+    (tmp_path / "data").unlink()
+    looked = (await source.look(source.schedule)).issues["a"]
+    assert "cannot be read" not in looked.description
+    assert "cannot be read" in (await source.fetch("a")).description

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from .foreign_text import Keys, Malformed, json_bytes, parse_object, time_text
 from .safefiles import CREATE, open_directory
@@ -46,6 +46,19 @@ class Message:
     def name(self) -> str:
         """What an answer gives as `in_reply_to`."""
         return f"{self.sender}_to_{self.recipient}_{self.seq:03}"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What its file holds."""
+        return {
+            "from": self.sender,
+            "to": self.recipient,
+            "timestamp": time_text(self.sent),
+            "type": self.type,
+            "content": self.content,
+            "seq": self.seq,
+            "in_reply_to": self.in_reply_to or None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +148,9 @@ def _composed(
     address: Address, kind: str, content: Mapping[str, Any], now: float, in_reply_to: str
 ) -> tuple[Message, bytes]:
     """The message as its recipient will read it, and its bytes; what the recipient would not accept is not sent."""
-    document = {
-        "from": address.sender,
-        "to": address.recipient,
-        "timestamp": time_text(now),
-        "type": kind,
-        "content": content,
-        "seq": address.seq,
-        "in_reply_to": in_reply_to or None,
-    }
+    draft = Message(address.sender, address.recipient, address.seq, now, cast(Type, kind), content, in_reply_to)
     try:
-        raw = json_bytes(document)
+        raw = json_bytes(draft.document)
         return parse_message(raw, address), raw
     except (TypeError, ValueError, RecursionError) as error:
         raise MessageRefused(f"This is no message that can be sent: {error}.") from None

@@ -21,7 +21,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from ..plans.plan import Plan
-from ..plans.prompts import message_document, news_of
+from ..plans.prompts import news_of
 from ..protocol.message_inbox import Inbox, list_for
 from ..protocol.safefiles import explain, open_directory, read_bounded, write_atomic
 from ..protocol.task_messages import MessageRefused, send
@@ -100,13 +100,13 @@ class PlanMessages:
                 break
             seen = inbox.seen
             for message in inbox.messages:
-                kept.append(message_document(message))
+                kept.append(message.document)
                 sizes.append(len(json.dumps(kept[-1])))
             while sum(sizes) > _LONGEST_ANSWER:
                 kept.popleft()
                 sizes.popleft()
                 earlier += 1
-        return {"messages": list(kept), "earlier": earlier}
+        return {"messages": list(kept), **({"earlier": earlier} if earlier else {})}
 
     def _problem(self, arguments: object) -> str:
         if not isinstance(arguments, dict) or not _KEYS >= arguments.keys() >= _KEYS - {"in_reply_to"}:

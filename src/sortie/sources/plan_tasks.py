@@ -169,7 +169,7 @@ class PlanSource(Source):
         if self.inputs.are_given(task):
             # Here and not when its run is specified, for which everybody waits: what was read once is known.
             await to_thread.run_sync(self.inputs.digest, task)
-        return self._issue(issue_id)
+        return self._issue(issue_id, whole=True)
 
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         states = self.progress.states
@@ -178,15 +178,17 @@ class PlanSource(Source):
     async def transition(self, issue_id: str, state: str) -> None:
         raise TrackerError(TrackerError.API, f"{issue_id} cannot be moved to {state}: its own run decides that.")
 
-    def _issue(self, name: str) -> Issue:
+    def _issue(self, name: str, *, whole: bool = False) -> Issue:
+        """`whole`: also where nobody compares it with what it was, which takes a look at its inputs."""
         task, states = self.plan.by_name[name], self.progress.states
+        given = self.inputs.digest(task) if whole or name in self.schedule.parked else ""
         return Issue(
             id=name,
             identifier=name,
             title=task.title,
             state=states[name],
             # What frees one that waits for a person, when it changes.
-            description=f"{task.definition} {self.inputs.digest(task)}",
+            description=f"{task.definition} {given}",
             priority=task.priority,
             comments=(),
             blocked_by=tuple(Blocker(other, other, states[other]) for other in self.progress.blockers(name)),

@@ -141,7 +141,7 @@ MESSAGE_LIST = Definition(
     input_schema=_NOTHING,
     response=(
         '`{"success": true, "data": {"messages": […], "earlier": …}}`, each with `from`, `to`, `timestamp`, `type` '
-        "and `content`; `earlier` is how many are left out."
+        "and `content`; `earlier` is how many are left out, where some are."
     ),
     tier=1,
 )
