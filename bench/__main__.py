@@ -97,13 +97,13 @@ before anything follows from it.
 
 | command | does |
 |---|---|
-| `python3 dev.py bench` | all of it, in some eight minutes; with `--quick` fewer rounds, in two |
+| `python3 dev.py bench` | all of it, in some fifteen minutes; with `--quick` fewer rounds, in four |
 | `python3 dev.py bench drain turns` | only these; `--help` names all |
 | `python3 dev.py bench --write` | writes this page |
 | `python3 dev.py bench profile drain` | cProfile of the service over a drain of 500 issues at 10 slots |
 | `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
 
-How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`.
+How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`, `plans.py`.
 """
 
 
