@@ -73,8 +73,8 @@ class Orchestrator:
     def wait(self, deadline: float) -> int | None:
         """Its exit code, negative for a signal; None where the deadline passes."""
         if self.code is None and self.has_ended(deadline):
-            os.close(self._descriptor)
             self.code = self._forge.ask({"wait": self.pid})
+            os.close(self._descriptor)
         return self.code
 
 

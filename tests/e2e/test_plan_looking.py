@@ -87,3 +87,16 @@ def test_only_what_can_be_decided_is_left_to_a_person(plan):
     plan.task("with", wait_for=[{"task": "bad", "on_failure": "fail"}])
     told = plan.sortie("run", code=3).stdout
     assert "Left to you: bad." in told
+
+
+def test_a_damaged_store_is_named_in_a_sentence(plan):
+    plan.task("one")
+    plan.run()
+    content = bytearray(plan.store.read_bytes())
+    content[4096:] = b"garbage!" * ((len(content) - 4096) // 8)
+    for part in plan.work.glob(".sortie.db-*"):
+        part.unlink()
+    plan.store.write_bytes(content)
+    for words in (("status",), ("why", "one"), ("run",), ("retry", "one")):
+        done = plan.sortie(*words, code=1)
+        assert str(plan.store) in done.stderr and "unforeseen" not in done.stderr, done.stderr

@@ -133,6 +133,8 @@ def load_to_look(path: Path) -> Plan:
 
 def _with_a_store_of_its_own(plan: Plan) -> Plan:
     """Two plans with one workspace would take each other's tasks for their own."""
+    import sqlite3
+
     from ..errors import ConfigurationError, StoreError
     from ..plans.load import examine
     from ..store.connect import connect_readonly
@@ -143,7 +145,7 @@ def _with_a_store_of_its_own(plan: Plan) -> Plan:
     try:
         with closing(connect_readonly(plan.store)) as db:
             other = Path(last_opened_for(db))
-    except StoreError:
+    except (StoreError, sqlite3.Error):
         return plan  # whoever needs the store says what is wrong with it
     if other != plan.path and other.is_file():
         owner, _ = examine(other, to_run=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.schedule import Schedule
@@ -14,6 +16,7 @@ from ..store.connect import connect_readonly
 from ..store.load import load
 from ..store.lock import holder_of
 from ..store.queries import events, used_by_issue
+from ..store.sqlite_errors import explain
 
 if TYPE_CHECKING:
     from ..store.queries import LoggedEvent, Used
@@ -25,6 +28,15 @@ class Known(NamedTuple):
     schedule: Schedule
     standings: dict[str, Standing]
     served: bool
+
+
+@contextmanager
+def _looking_at(plan: Plan) -> Iterator[sqlite3.Connection]:
+    with closing(connect_readonly(plan.store)) as db:
+        try:
+            yield db
+        except sqlite3.Error as error:
+            raise explain(error, plan.store) from error
 
 
 def require_store(plan: Plan) -> None:
@@ -41,7 +53,7 @@ def known_of(plan: Plan, *, is_locked: bool = False) -> Known:
     """Of a plan that was never run, that nothing began. `is_locked`: by us, so nobody works on it."""
     schedule, served = Schedule(), not is_locked and is_served(plan)
     if plan.store.exists():
-        with closing(connect_readonly(plan.store)) as db:
+        with _looking_at(plan) as db:
             schedule = load(db).schedule
     return Known(schedule, standings(plan, schedule, time.time(), served=served), served)
 
@@ -50,7 +62,7 @@ def used_by_task(plan: Plan) -> dict[str, Used]:
     """What the finished runs of each task took; reads all of them."""
     if not plan.store.exists():
         return {}
-    with closing(connect_readonly(plan.store)) as db:
+    with _looking_at(plan) as db:
         return used_by_issue(db)
 
 
@@ -58,5 +70,5 @@ def events_of(plan: Plan, task: str, most: int) -> list[LoggedEvent]:
     """The last so many that are about it, the oldest first."""
     if not plan.store.exists():
         return []
-    with closing(connect_readonly(plan.store)) as db:
+    with _looking_at(plan) as db:
         return events(db, issue_id=task, limit=most, last=True)

@@ -184,6 +184,8 @@ def _is_drawable(stream: IO[str]) -> bool:
 
 def remembered(database: Path) -> Loaded | None:
     """What an earlier run left in the store; None where there is none that can be read."""
+    import sqlite3
+
     from ..errors import StoreError
     from ..store.connect import connect_readonly
     from ..store.load import load
@@ -193,7 +195,7 @@ def remembered(database: Path) -> Loaded | None:
     try:
         with closing(connect_readonly(database)) as db:
             return load(db)
-    except StoreError:
+    except (StoreError, sqlite3.Error):
         return None  # the service itself is about to say what is wrong with it
 
 

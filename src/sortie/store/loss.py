@@ -28,7 +28,7 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_AGAIN = "then start `sortie run` again"
+_AGAIN = "then start it again"
 
 
 class OpenFiles:
