@@ -123,3 +123,9 @@ def test_what_is_no_regular_file_is_neither_opened_nor_replaced(tmp_path):
         with pytest.raises(SortieError, match="is no regular file"):
             call(schema_command, tmp_path / name, "--force")
     assert not (tmp_path / "target").exists()
+
+
+def test_a_schema_that_cannot_be_written_is_an_error_with_a_fix(tmp_path):
+    with pytest.raises(SortieError, match=r"absent/x\.json cannot be written: No such file") as error:
+        call(schema_command, tmp_path / "absent" / "x.json")
+    assert error.value.fix == "Name another file."

@@ -15,6 +15,7 @@ from .main import DONE, USAGE
 from .plan import plan_argument
 from .printing import print_json
 from .store_access import json_option
+from .whole_file import write_whole
 
 SCHEMA = "plan.schema.json"
 # A schema is far smaller. What is larger is nobody's schema of a plan.
@@ -74,12 +75,7 @@ def schema_command(file: Path, force: bool) -> int:
         click.echo(text, nl=False)
         return DONE
     _refuse_to_lose(file, force=force)
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
-    try:
-        new.write_text(text, "utf-8")
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
+    write_whole(file, text.encode(), "Name another file.")
     click.echo(clean(f"wrote {file}"))
     return DONE
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ from .format import clean, count
 from .main import DONE
 from .plan import load_to_look, plan_argument
 from .store_access import json_option
+from .whole_file import write_whole
 
 if TYPE_CHECKING:
     from ..plans.picture import Picture
@@ -93,14 +92,10 @@ def write_drawing(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    new = output.with_name(f".{output.name}.{os.getpid()}.new")
     try:
-        if output.exists() and not output.is_file():  # a pipe, or a device
-            output.write_text(text, "utf-8")
-            return
-        new.write_text(text, "utf-8")
-        new.replace(output)
+        if output.is_file() or not output.exists():
+            write_whole(output, text.encode(), "Name another file.")
+        else:
+            output.write_text(text, "utf-8")  # a pipe, or a device
     except OSError as error:
-        with suppress(OSError):
-            new.unlink()
         raise SortieError(f"{output} cannot be written: {error.strerror}.", fix="Name another file.") from error

@@ -17,6 +17,7 @@ from .main import DONE
 from .plan import DEFAULT
 from .plan_file import SCHEMA
 from .printing import print_sentence
+from .whole_file import write_whole
 
 if TYPE_CHECKING:
     from ..engine.proposing import Proposal
@@ -225,19 +226,8 @@ def _there_already(path: Path) -> SortieError:
 
 
 def _put(path: Path, content: bytes, *, force: bool) -> None:
-    """Whole or not at all; one that is there is replaced only if that was asked for."""
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    """One that is there is replaced only if that was asked for."""
     try:
-        new.write_bytes(content)
-        if force:
-            new.replace(path)
-        else:
-            path.hardlink_to(new)
+        write_whole(path, content, "Name another one with -o.", replace=force)
     except FileExistsError:
         raise _there_already(path) from None
-    except OSError as error:
-        raise SortieError(
-            f"{path} cannot be written: {error.strerror}.", fix="Name another one with -o."
-        ) from error
-    finally:
-        new.unlink(missing_ok=True)
