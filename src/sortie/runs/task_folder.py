@@ -86,7 +86,7 @@ def seal_of(
 ) -> dict[str, str]:
     """What is in the place of what the agent was given; bounded, because an agent may put more into its inbox.
     Beyond the bounds the inbox as a whole has a reason instead of hashes."""
-    given = [file.size for file in task.inputs]
+    given = [0 if file.by_reference else file.size for file in task.inputs]
     given += [size for received in task.received for _, _, size, _ in received.files]
     return seal(
         folder,

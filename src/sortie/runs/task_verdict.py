@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from ..core.conclude import Outcome
 from ..core.events import Level
-from ..protocol.foreign_text import readable
+from ..protocol.foreign_text import readable, shortened
 from ..protocol.outbox import Stock, missing, take_stock
 from ..protocol.safefiles import open_directory, read_bounded
 from ..protocol.seals import added_since, broken_seals
@@ -41,6 +41,7 @@ from .task_folder import lay_out, seal_of
 # A status that is being written when it is read is whole a moment later.
 _LOOKS, _BETWEEN_LOOKS = 5, 0.05
 _NAMED = 10
+_LONGEST = 300
 _FEW_FILES, _FEW_BYTES = 32, 1 << 18
 _SUMMARY_SHOWN = 2_000
 
@@ -127,8 +128,9 @@ class TaskRun:
         believed = self._history.believed
         stock, lacking = Stock(), list[str]()
         if believed.state == "completed" or not knows_protocol:
-            stock, odd, lacking = self._look(go_on, in_haste=True)
-            if stock.problem:  # more than can be looked at while everybody waits
+            in_haste = _is_small(self._task)
+            stock, odd, lacking = self._look(go_on, in_haste=True) if in_haste else (Stock(), [], [])
+            if not in_haste or stock.problem:  # more than can be looked at while everybody waits
                 stock, odd, lacking = await to_thread.run_sync(self._look, from_thread.check_cancelled)
             for finding in odd:
                 self._found(finding)
@@ -248,5 +250,5 @@ def _shortfall(believed: TaskStatus, lacking: Sequence[str]) -> str:
 
 def _listed(sentences: Sequence[str]) -> str:
     more = len(sentences) - _NAMED
-    named = [sentence.rstrip(".") for sentence in sentences[:_NAMED]]
+    named = [shortened(sentence.rstrip("."), _LONGEST) for sentence in sentences[:_NAMED]]
     return "; ".join([*named, *([f"and {more} more"] if more > 0 else [])])
