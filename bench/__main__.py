@@ -103,7 +103,8 @@ before anything follows from it.
 | `python3 dev.py bench profile drain` | cProfile of the service over a drain of 500 issues at 10 slots |
 | `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
 
-How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`, `plans.py`.
+How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`,
+`plans.py`.
 """
 
 

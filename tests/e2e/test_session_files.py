@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from sortie.protocol.status_file import STATUS_INSTRUCTIONS
-from sortie.tools.definitions import BUILTIN, advertise
+from sortie.tools.definitions import BUILTIN, FOR_ISSUES, advertise
 
 from .project import PROMPT, Project
 from .shell import BLOCKED, says
 
 KEY = "sk-tracker-0123456789abcdef"
 NAMES = (".gitignore", "mcp.json", "state.json")
-TOOLS = advertise(BUILTIN.values(), "")
+TOOLS = advertise([BUILTIN[name] for name in FOR_ISSUES], "")
 KEEP_PROMPT = f'cat > "$SORTIE_WORKFLOW_DIR/prompt-$SORTIE_TURN"; {says("${SORTIE_MCP_CONFIG-no tools}")}'
 
 
@@ -213,7 +213,7 @@ def test_the_first_prompt_is_template_tools_and_status_instructions(project):
     project.add("1", KEEP_PROMPT)
     project.run()
     assert prompt(project, 1) == f"Work on T-1: Task 1\n\n{TOOLS}\n\n{STATUS_INSTRUCTIONS}"
-    for name in BUILTIN:
+    for name in FOR_ISSUES:
         assert f"### {name}" in TOOLS
         assert json.dumps(BUILTIN[name].input_schema, indent=2) in TOOLS
     assert prompt(project, 2).strip() == "Work on T-1: Task 1"

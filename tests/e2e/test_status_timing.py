@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from sortie.tools.definitions import BUILTIN, advertise
+from sortie.tools.definitions import BUILTIN, FOR_ISSUES, advertise
 
 from .project import merged
 from .shell import BLOCKED, FOR_EVER, says
 
-TOOLS_TEXT = advertise(BUILTIN.values(), "")
+TOOLS_TEXT = advertise([BUILTIN[name] for name in FOR_ISSUES], "")
 STATUS_TEXT = """\
 If you determine that you cannot make further progress on this task without human
 intervention, or if your work is complete and requires human review, signal the

@@ -33,7 +33,11 @@ def render(folder, prompt, issue=ISSUE, *, attempt=0, turn=1, max_turns=5):
 
 
 def test_every_field_of_an_issue_is_there(tmp_path):
-    names = [name for name in Issue.__struct_fields__ if name not in ("parent", "comments", "blocked_by", "agent")]
+    names = [
+        name
+        for name in Issue.__struct_fields__
+        if name not in ("parent", "comments", "blocked_by", "agent", "memo")
+    ]
     prompt = "\n".join(f"{name}={{{{ issue.{name} }}}}" for name in names)
     assert render(tmp_path, prompt, FULL_ISSUE).split("\n") == [
         "id=7",

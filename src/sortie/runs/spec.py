@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ..core.model import Issue, TokenRates
 from ..core.records import WorkspaceRecord
+from ..tools.definitions import FOR_ISSUES
 from .messages import encode
 
 WorkspaceKind = Literal["per issue", "shared checkout", "task folder"]
@@ -126,7 +127,7 @@ class ToolsSpec(Struct, frozen=True, kw_only=True):
 
     workflow: str
     database: str
-    names: tuple[str, ...] = ("tracker_api", "sortie_status", "workspace_history")
+    names: tuple[str, ...] = FOR_ISSUES
     credentials: Literal["workspace", "broker"] = "workspace"
     transitions: str = "project"
     project: str = ""

@@ -47,12 +47,12 @@ from ..runs.spec import (
     WorkspaceSpec,
 )
 from ..runs.task_verdict import decode_product
+from ..tools.definitions import FOR_TASKS
 from . import plan_commands
 from .plan_messages import Memory, PlanMessages
 from .plan_rules import agent_spec, owed_by, policy_of, secrets_of_plan
 from .source import Renewal, RunFacts, Source, Write
 
-TOOLS = ("sortie_status", "workspace_history", "message_send", "message_list")
 # A run that was cut short goes on with what it left; any other begins with an empty outbox.
 CUT_SHORT = ("resume", "limit", "continuation")
 # What the run of a task met that a further attempt would meet again, whatever its plan says: a person has to look.
@@ -231,7 +231,9 @@ class PlanSource(Source):
                 max_turns=task.max_turns, turn_timeout=task.turn_timeout, stall_timeout=task.stall_timeout
             ),
             environment=task.agent.env,
-            tools=ToolsSpec(workflow=self.name, database=str(self.plan.store), names=TOOLS, credentials="broker"),
+            tools=ToolsSpec(
+                workflow=self.name, database=str(self.plan.store), names=FOR_TASKS, credentials="broker"
+            ),
             task=self._task_spec(task, resumes=resumes),
             resume=run.resume if has_conversation else Conversation(),
         )

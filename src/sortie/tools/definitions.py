@@ -155,6 +155,11 @@ BUILTIN = {
 }
 
 
+# Which of them the agent of an issue has, and which that of a task of a plan.
+FOR_ISSUES = (TRACKER_API.name, SORTIE_STATUS.name, WORKSPACE_HISTORY.name)
+FOR_TASKS = (SORTIE_STATUS.name, WORKSPACE_HISTORY.name, MESSAGE_SEND.name, MESSAGE_LIST.name)
+
+
 def definition_of(tool: Tool) -> Definition:
     """A team's tool, as clients and prompts see it."""
     response = 'what the tool answers, or `{"error": "message"}`.'

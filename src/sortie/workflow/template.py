@@ -140,7 +140,7 @@ def _bounded() -> Iterator[None]:
 def prompt_data(issue: Issue, attempt: int, turn: int, max_turns: int) -> dict[str, Any]:
     """Everything that a prompt can speak about."""
     fields = msgspec.to_builtins(issue)
-    del fields["agent"]  # how it is run is no part of what it says
+    del fields["agent"], fields["memo"]  # how it is run, and what its source remembers, is no part of what it says
     for name in ("labels", "comments", "blocked_by"):
         if fields[name] is not None:
             fields[name] = list(fields[name])
