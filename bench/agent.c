@@ -6,7 +6,6 @@
  *   done  signals that the issue is to be handed over
  *   turn  just ends, so that there is another turn
  *   task  delivers what a task of a plan owes: a result and a summary
- *   slow  does the same after a tenth of a second
  *   hold  stays alive, holding a lock that only one process of its issue can have
  */
 #include <fcntl.h>
@@ -71,8 +70,7 @@ int main(int count, char **words) {
         mkdir(".sortie", 0700);
         put(".sortie/status", "needs-human-review\n");
     }
-    if (does(words[0], "slow")) usleep(100000);
-    if (does(words[0], "task") || does(words[0], "slow")) {
+    if (does(words[0], "task")) {
         put("outbox/result.md", issue);
         put("outbox/summary.md", "Done.\n");
     }

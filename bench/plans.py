@@ -20,7 +20,6 @@ SIZES = (100, 1_000, 10_000)
 SLOTS = 10
 FLOOR = "`posix_spawn`"
 SEED = 20
-RANDOM_SIZE = 200
 
 Edges = dict[int, list[int]]
 
@@ -81,9 +80,6 @@ def plans(bench: Bench) -> list[Row]:
             )
             if shape == "chain":
                 rows.append(_latency(f"chain of {size:,} tasks", ours.latencies))
-    size, slots = RANDOM_SIZE, 4
-    slow = run_plan(bench.root / "slow", bench.program.slow, random_graph(size), slots)
-    rows.append(_latency(f"random graph of {size} tasks of 0.1 s, {_at_a_time(slots)}", slow.latencies))
     return rows
 
 
@@ -124,7 +120,7 @@ def run_plan(directory: Path, program: Path, edges: Edges, slots: int, limit: fl
     return Measured(
         rate=stamps.rate(),
         cpu=(cpu - before) / ended,
-        latencies=_latencies(stamps, edges, slots),
+        latencies=_latencies(stamps),
         memory=memory,
         ended=ended,
     )
@@ -143,23 +139,6 @@ def plan_text(program: Path, edges: Edges, slots: int) -> str:
     return head + "".join(tasks)
 
 
-def _latencies(stamps: Stamps, edges: Edges, slots: int) -> list[float]:
-    """Of tasks that did not have to wait for a slot as well: fewer than all were taken when they became ready."""
-    start, end = dict[int, float](), dict[int, float]()
-    moments = []
-    for stamp in stamps:
-        number = int(stamp.issue.removeprefix("t"))
-        (end if stamp.what == "E" else start)[number] = stamp.at
-        moments.append((stamp.at, -1 if stamp.what == "E" else 1))
-    found, running, at_work = [], 0, dict[float, int]()
-    for at, change in sorted(moments):
-        running += change
-        at_work[at] = running
-    by_last = dict[float, list[float]]()
-    for task, waits in edges.items():
-        if waits and task in start and all(one in end for one in waits):
-            by_last.setdefault(max(end[one] for one in waits), []).append(start[task])
-    for ready, starts in by_last.items():
-        free = slots - at_work[ready]
-        found += [at - ready for at in sorted(starts)[:free]]
-    return found
+def _latencies(stamps: Stamps) -> list[float]:
+    """Of a chain: in other graphs a task that is ready may have to wait for a slot as well."""
+    return stamps.gaps()

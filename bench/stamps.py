@@ -30,9 +30,7 @@ stamp S
 while read -r _; do :; done
 case $0 in
   *done) mkdir -p .sortie; echo needs-human-review >.sortie/status;;
-  *task|*slow)
-    case $0 in *slow) sleep 0.1;; esac
-    echo "$issue" >outbox/result.md; echo Done. >outbox/summary.md;;
+  *task) echo "$issue" >outbox/result.md; echo Done. >outbox/summary.md;;
 esac
 read -r up _ </proc/uptime
 stamp E
@@ -51,8 +49,8 @@ class Program:
     def __init__(self, folder: Path, compilers: tuple[str, ...] = COMPILERS) -> None:
         path = folder / "agent"
         self.described = _build(path, compilers)
-        names = self.done, self.turn, self.hold, self.task, self.slow = tuple(
-            path.with_name(f"agent-{word}") for word in ("done", "turn", "hold", "task", "slow")
+        names = self.done, self.turn, self.hold, self.task = tuple(
+            path.with_name(f"agent-{word}") for word in ("done", "turn", "hold", "task")
         )
         for name in names:
             os.link(path, name)
