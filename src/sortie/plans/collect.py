@@ -7,8 +7,6 @@ of its own is refused, and the collection with it, unless such entries are to be
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
@@ -21,6 +19,7 @@ from ..protocol.error_report import FILE as ERROR_REPORT
 from ..protocol.foreign_text import escape
 from ..protocol.outbox import Delivered, Stock, take_stock
 from ..protocol.safefiles import open_directory, read_bounded
+from ..protocol.task_status import last_attempt
 from ..protocol.tree_walk import Check, go_on
 from .collection import Account, CollectedFile, Collection, TaskResult
 from .collection_page import LONGEST_SUMMARY
@@ -30,7 +29,6 @@ from .plan import SUMMARY, Plan, Task
 
 _LEFT = f"outbox/{ERROR_REPORT}"
 _PARTIAL = "outbox/partial/"
-_NUMBER = re.compile(r"[0-9]{3,9}")
 _NAMED = 10
 _SUMMARY_READ = 1 << 18
 
@@ -86,7 +84,7 @@ def _look(plan: Plan, task: Task, account: Account, check: Check) -> _Found:
     attempt, stock = account.memo.attempt, Stock()
     try:
         with open_directory(plan.root / task.name) as folder:
-            attempt = attempt or _attempt_in(folder)
+            attempt = attempt or last_attempt(folder) + 1
             stock = take_stock(folder, most_files=task.outbox_files, most_bytes=task.outbox_bytes, check=check)
     except FileNotFoundError:
         pass  # it never began, or its folder is gone: then all that it delivered is missing
@@ -101,16 +99,6 @@ def _look(plan: Plan, task: Task, account: Account, check: Check) -> _Found:
         files = tuple(file for file in stock.files if file.path == _LEFT or file.path.startswith(_PARTIAL))
         added = ()
     return _Found(task=task, account=account, attempt=attempt, files=files, added=added, refused=refused)
-
-
-def _attempt_in(folder: int) -> int:
-    """Behind all those that were put away."""
-    try:
-        with open_directory(folder, "attempts") as opened:
-            attempts: int = opened
-            return 1 + max((int(name) for name in os.listdir(attempts) if _NUMBER.fullmatch(name)), default=0)
-    except OSError:
-        return 1
 
 
 def _refuse_unsafe(found: list[_Found]) -> None:

@@ -16,21 +16,25 @@ What we think of a task is never written over the agent's own last word.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from .foreign_text import Keys, Malformed, json_bytes, parse_object, time_text
-from .safefiles import explain, read_bounded, write_atomic, write_new
+from .safefiles import explain, open_directory, read_bounded, write_atomic, write_new
 
 State = Literal["pending", "running", "completed", "failed"]
 
 FILE = "status.json"
+ATTEMPTS = "attempts"
 SIZE_LIMIT = 64 * 1024
 TEXT_LIMIT = 2000
 WORD_LIMIT = 200
 WRITER = "sortie"
 _MOST_FINDINGS = 20
+_NUMBER = re.compile(r"[0-9]{3,9}")
 _STATES: tuple[State, ...] = get_args(State)
 
 
@@ -94,6 +98,16 @@ def read_task_status(directory: int) -> Reading:
         return Reading(absent=True)
     except OSError as error:
         return _unreadable(explain(error))
+
+
+def last_attempt(directory: int) -> int:
+    """The highest number of those that were put away below `attempts`; the status is that of the next one."""
+    try:
+        with open_directory(directory, ATTEMPTS) as opened:
+            attempts: int = opened
+            return max((int(name) for name in os.listdir(attempts) if _NUMBER.fullmatch(name)), default=0)
+    except OSError:
+        return 0
 
 
 def parse_task_status(raw: bytes) -> Reading:

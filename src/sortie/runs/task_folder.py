@@ -11,7 +11,6 @@ import hashlib
 import json
 import mimetypes
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +23,7 @@ from ..protocol.outbox import Delivered
 from ..protocol.safefiles import UnsafeFile, open_directory, write_new
 from ..protocol.seals import seal
 from ..protocol.session_files import DIRECTORY as SESSION
-from ..protocol.task_status import read_task_status, write_pending
+from ..protocol.task_status import ATTEMPTS, last_attempt, read_task_status, write_pending
 from ..protocol.tree_walk import Check, remove_entry
 from ..workspace.directory import INBOX, OUTBOX, workspace_error
 from .spec import InboxFile, Received, TaskSpec
@@ -32,13 +31,11 @@ from .spec import InboxFile, Received, TaskSpec
 SKILL = "SKILL.md"
 WORKSPACE = "workspace"
 STATUS = "status.json"
-ATTEMPTS = "attempts"
 RECEIVED = ".received.json"
 
 _KEPT = {SKILL, INBOX, ATTEMPTS, SESSION}
 _NEW_INBOX = ".inbox.new"
 _UNDER_WAY = ".next"
-_NUMBER = re.compile(r"[0-9]{3,9}")
 _CHUNK = 1 << 20
 _MORE_FILES = 1_000
 _MORE_BYTES = 1 << 26
@@ -98,16 +95,6 @@ def seal_of(
 
 
 # -- what earlier attempts left ---------------------------------------------------------------------------------
-
-
-def last_attempt(folder: int) -> int:
-    """The highest number below `attempts`."""
-    try:
-        with open_directory(folder, ATTEMPTS) as opened:
-            attempts: int = opened
-            return max((int(name) for name in os.listdir(attempts) if _NUMBER.fullmatch(name)), default=0)
-    except OSError:
-        return 0
 
 
 def _has_leftovers(folder: int, there: set[str]) -> bool:

@@ -12,7 +12,7 @@ from ..plans.plan import Plan, Task
 from ..plans.progress import COMPLETED, PENDING, SKIPPED, Memo, Progress
 from ..protocol.outbox import Stock, is_deliverable, take_stock
 from ..protocol.safefiles import open_directory
-from ..runs.task_folder import last_attempt
+from ..protocol.task_status import last_attempt
 
 VERBS = ("reopen", "skip", "accept")
 
