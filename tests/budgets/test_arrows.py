@@ -27,9 +27,10 @@ ALLOWED: dict[str, set[str]] = {
     "runs": {"agents", "workspace", "process", "protocol", "workflow", "core", "errors", "tools"},
     "hosts": {"runs", "agents", "workspace", "process", "protocol", "plugins", "core", "errors", "tools"},
     "plans": {"core", "errors", "protocol", "plugins", "workflow", "agents"},
+    "peers": {"core", "errors", "protocol", "process", "plugins", "workflow", "agents"},
     "sources": {
         *("core", "errors", "plugins", "protocol", "trackers", "workflow"),
-        *("agents", "workspace", "tools", "runs", "hosts", "plans"),
+        *("agents", "workspace", "tools", "runs", "hosts", "plans", "peers"),
     },
 }
 ALLOWED["engine"] = {*ALLOWED}

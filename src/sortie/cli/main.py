@@ -36,9 +36,12 @@ FAMILIES = {
     ("why",): "why anything happened to an issue, or did not",
     ("start", "stop", "retry", "unpark"): "start, end, hurry or free an issue",
     ("plan",): "run a graph of tasks; see sortie plan --help",
+    ("turn",): "one turn of one agent in a checkout it shares with others",
+    ("worklog", "mailbox", "charter", "peers"): "what such agents share",
     ("mcp-server",): "serve tools to an agent; its runtime starts this",
 }
-HOMES = {name: names[0] if len(names) == 1 else "operate" for names in FAMILIES for name in names}
+HOMES = {name: name for names in FAMILIES for name in names}
+HOMES |= dict.fromkeys(("start", "stop", "retry", "unpark"), "operate")
 HOMES["mcp-server"] = "main"
 
 

@@ -1,0 +1,1 @@
+"""WORKLOG.md: read in every form people write, written in the forms of the document."""
