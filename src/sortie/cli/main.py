@@ -36,8 +36,8 @@ FAMILIES = {
     ("why",): "why anything happened to an issue, or did not",
     ("start", "stop", "retry", "unpark"): "start, end, hurry or free an issue",
     ("plan",): "run a graph of tasks; see sortie plan --help",
-    ("turn",): "one turn of one agent in a checkout it shares with others",
-    ("worklog", "mailbox", "charter", "peers"): "what such agents share",
+    ("turn", "peers"): "agents that take turns in one checkout",
+    ("worklog", "mailbox", "charter"): "what such agents share",
     ("mcp-server",): "serve tools to an agent; its runtime starts this",
 }
 HOMES = {name: name for names in FAMILIES for name in names}
