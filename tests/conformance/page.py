@@ -23,9 +23,9 @@ _HEAD = """\
 # Conformance
 
 Each rule of how agents and orchestrator talk, and the tests that prove it: the status file (A2O), the two
-channels together (COM), the tools (EXT), the folders and graphs of plans (BOX), and what that document leaves open
-(TBX). Tests under `tests/e2e` run the
-real service with real agent processes.
+channels together (COM), the tools (EXT), the folders and graphs of plans (BOX), what that document leaves open
+(TBX), and work log, charter and mailbox of peers (LOG). Tests under `tests/e2e` run the real service with real
+agent processes.
 This page is made from the tests by `python -m tests.conformance.page`, and a test fails when it is out of date.
 
 | rule | what it says | proved by |
