@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..core.model import Limits
-from ..workflow.fields import Flag, Limit, Milliseconds, Number, OneOf, PlainText, Texts, Whole
+from ..workflow.fields import Flag, Limit, Milliseconds, Number, OneOf, Options, PlainText, Texts, Whole
 from .plan import CONSOLIDATED, MESSAGES, Dependency, Plan, Task, TaskAgent, TaskInput, TaskOutput, WaitFor
-from .shape import BoxPath, BoxPaths, Key, Lines, Many, Name, Options, Section, SourcePath, TaskName, Text
+from .shape import BoxPath, BoxPaths, Key, Lines, Many, Name, Section, SourcePath, TaskName, Text
 from .skills import TEMPLATES
 
 BUDGET = Limits(sessions=200, turns=2000, tokens=200_000_000, usd=200.0)

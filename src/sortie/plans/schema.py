@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..workflow.document import LARGEST_NUMBER
-from ..workflow.fields import VARIABLE_NAME, Flag, Kind, Limit, Number, OneOf, PlainText, Texts, Whole
+from ..workflow.fields import VARIABLE_NAME, Flag, Kind, Limit, Number, OneOf, Options, PlainText, Texts, Whole
 from .keys import PLAN
 from .shape import (
     LONGEST_TEXT,
@@ -21,7 +21,6 @@ from .shape import (
     Lines,
     Many,
     Name,
-    Options,
     Section,
     SourcePath,
     Text,

@@ -173,15 +173,6 @@ class BoxPaths(Texts, frozen=True, kw_only=True):
         return tuple(paths)
 
 
-class Options(Kind, frozen=True):
-    """A map that only the agent understands."""
-
-    def read(self, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise Unfit("must be a map of options")
-        return value
-
-
 def is_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.match(value) is not None
 

@@ -149,6 +149,15 @@ class Limit(Kind, frozen=True, kw_only=True):
             raise Unfit(f'{unfit}, or "unlimited"') from unfit
 
 
+class Options(Kind, frozen=True):
+    """A map that only the agent understands."""
+
+    def read(self, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Unfit("must be a map of options")
+        return value
+
+
 class Map(Struct, frozen=True):
     """Keys of the user's, each with such a value."""
 

@@ -59,6 +59,12 @@ class Reading:
         self._tree = tree
         self._variables = variables
         self._problems = problems
+        self._all: Struct = WorkflowSettings()
+
+    def whole(self, default: Section) -> Section:
+        """All that is written, by the struct of this default; any other key is refused."""
+        self._all = default
+        return self._section(default, self._tree.values, "")
 
     def settings(self) -> WorkflowSettings:
         known = {name: value for name, value in self._tree.values.items() if name in entries(WorkflowSettings)}
@@ -76,7 +82,7 @@ class Reading:
             elif name in NO_EFFECT:
                 self._problems.warning(NO_EFFECT[name], key=name, line=self._tree.line_of(name))
             elif name not in chosen and not any(name in known for known in kinds.values()):
-                self._refuse(_unknown(name, "", [*sections, *chain(*kinds.values())]), name)
+                self._refuse(self._unknown(name, "", [*sections, *chain(*kinds.values())]), name)
             else:
                 found[name] = self._map(value, name)
         return found
@@ -92,7 +98,7 @@ class Reading:
         for name in written:
             if name not in known:
                 key = _join(path, name)
-                self._refuse(MOVED.get(key) or _unknown(name, path, known), key)
+                self._refuse(MOVED.get(key) or self._unknown(name, path, known), key)
         return type(default)(
             **{
                 field: self._entry(entry, getattr(default, field), written, name, path)
@@ -161,14 +167,13 @@ class Reading:
         self._rejected.add(key)
         self._problems.error(message, key=key, line=self._tree.line_of(key))
 
+    def _unknown(self, name: str, path: str, siblings: Collection[str]) -> str:
+        hint = did_you_mean(name, siblings)
+        if not hint:
+            elsewhere = [key for key, _, _ in leaves(self._all) if key.rpartition(".")[2] == name]
+            hint = f'; did you mean "{elsewhere[0]}"?' if elsewhere else ""
+        return f"there is no such {'key in ' + path if path else 'section or key'}{hint}"
+
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _unknown(name: str, path: str, siblings: Collection[str]) -> str:
-    hint = did_you_mean(name, siblings)
-    if not hint:
-        elsewhere = [key for key, _, _ in leaves(WorkflowSettings()) if key.rpartition(".")[2] == name]
-        hint = f'; did you mean "{elsewhere[0]}"?' if elsewhere else ""
-    return f"there is no such {'key in ' + path if path else 'section or key'}{hint}"
