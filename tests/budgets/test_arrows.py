@@ -20,7 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "process": {"errors"},
     "store": {"core", "errors"},
     "workflow": {"core", "errors", "file_watch"},
-    "trackers": {"core", "errors"},
+    "trackers": {"core", "errors", "protocol"},
     "agents": {"core", "process", "errors", "protocol"},
     "workspace": {"core", "process", "protocol", "errors"},
     "tools": {"protocol", "plugins", "errors", "core", "trackers", "workflow"},

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import TrackerError
-from sortie.trackers.file_disk import TICK_NS, TRIES, Version, exchange, read, rewrite, stamp_of
+from sortie.protocol.changing_places import TICK_NS, Version, exchange, stamp_of
+from sortie.trackers.file_disk import TRIES, read, rewrite
 
 from .scene import names_in
 

@@ -16,7 +16,8 @@ import anyio
 from msgspec import Struct
 
 from ..errors import TrackerError
-from .file_disk import Identity, Stamp, Version, identity_of, in_thread, locked, read, rewrite, sentence
+from ..protocol.changing_places import Identity, Stamp, Version, identity_of
+from .file_disk import in_thread, locked, read, rewrite, sentence
 from .file_edits import Before, Change, Draft, RecentChanges
 from .file_table import Table
 
