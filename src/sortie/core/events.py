@@ -20,7 +20,8 @@ from .model import Usage
 from .model import View as View
 from .policy import Policy
 
-EffectVerb = Literal["transition", "comment"]
+# What is done to the source; a `record` goes to the work log that people and agents share, and nobody waits for it.
+EffectVerb = Literal["transition", "comment", "record"]
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -162,7 +163,7 @@ class Stopping(AnyEvent, frozen=True, kw_only=True, tag="stop"):
 
 
 class EffectPlanned(AnyEvent, frozen=True, kw_only=True, tag="effect"):
-    """A change to the tracker that must happen once."""
+    """A change to the tracker, or an entry of the work log, that must happen once."""
 
     effect_id: str
     verb: EffectVerb

@@ -87,9 +87,7 @@ def narrate(event: ev.AnyEvent) -> Sentence:
         case ev.Settled():
             return _settled(event)
         case ev.EffectDone():
-            level, done = ("info", "done") if event.ok else ("warning", "failed")
-            what = WRITES.get(event.effect_id.rpartition(".")[2], f"{event.verb} in the tracker")
-            return Sentence(level, _with(f"{what} {done}", event.detail))
+            return _written(event)
         case ev.ProviderPaused():
             return _paused(event)
         case ev.Unparked():
@@ -105,6 +103,15 @@ def narrate(event: ev.AnyEvent) -> Sentence:
             return Sentence("info", _with("workspace removed", f"archive {event.archive}" if event.archive else ""))
         case _:
             return Sentence("debug", ev.kind_of(event))
+
+
+def _written(event: ev.EffectDone) -> Sentence:
+    level: ev.Level = "info" if event.ok else "warning"
+    if event.verb == "record":  # that it is there, whoever reads the work log sees
+        level, what = "debug" if event.ok else "warning", "entry in the work log"
+    else:
+        what = WRITES.get(event.effect_id.rpartition(".")[2], f"{event.verb} in the tracker")
+    return Sentence(level, _with(f"{what} {'done' if event.ok else 'failed'}", event.detail))
 
 
 def _asked(event: ev.ToolCalled) -> str:

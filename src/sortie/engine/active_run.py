@@ -31,7 +31,7 @@ from ..runs.tool_log import ToolCall
 from ..sources.source import RunFacts, Source
 from ..store.queries import last_session
 from .context import Context
-from .effects import TRACKER_DEADLINE, deliver, planned, show_progress
+from .effects import TRACKER_DEADLINE, announce, show_progress
 from .ending import Ending
 from .tool_calls import ToolCalls
 
@@ -357,13 +357,9 @@ class ActiveRun:
                 self._know(replace(self.issue, state=state))
                 self._note("info", f"the issue was moved to {state}: its agent is at work")
             self._announced = True
-        writes = self.source.writes_at_start(self.issue, self.claim)
-        if writes:
+        if writes := self.source.writes_at_start(self.issue, self.claim):
             with anyio.CancelScope(shield=True):
-                effects = [planned(self.claim, write, self.now()) for write in writes]
-                await self._context.ledger.record(*effects)
-                for effect in effects:
-                    self._context.ledger.post((await deliver(effect, self.source, self.now)).done)
+                await announce(self.claim, writes, self.source, self._context.ledger, self.now)
 
     async def _call_tool(self, number: int, asked: msg.ToolAsked) -> None:
         answer = await self._tool_calls.call(asked.tool, asked.arguments, self._moving, self.now, self._tell)

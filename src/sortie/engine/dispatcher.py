@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from ..core import events as ev
 from ..core.decide import Tick, decide
-from ..core.model import Usage
+from ..core.model import Issue, Usage
 from ..core.policy import Liveness, overdue
 from .active_run import ActiveRun
 from .context import Context
+from .effects import entries
 
 # It may be the agent itself that has just closed its issue, and has a sentence left to say.
 LAST_WORDS = 5.0
@@ -38,6 +39,7 @@ class Dispatcher:
             return
         # No await between the decision and its record: whatever slipped in between could not be replayed.
         ledger.post(tick.recorded(len(events)), *events)
+        self._record_parkings(events)
         starts = [event for event in events if isinstance(event, ev.Claimed)]
         stops = [event for event in events if isinstance(event, ev.Stopping)]
         if not starts and not stops:
@@ -50,6 +52,14 @@ class Dispatcher:
             return  # the claims were written to where nobody will find them
         for claimed in starts:
             self.follow(ActiveRun(context, context.schedule.running[claimed.issue_id]))
+
+    def _record_parkings(self, events: list[ev.AnyEvent]) -> None:
+        context = self._context
+        for event in events:
+            if isinstance(event, ev.Parked) and (view := context.schedule.issues.get(event.issue_id)):
+                issue = Issue(id=view.id, identifier=view.identifier, title=view.title, state=view.state)
+                writes = context.source.writes_when_parked(issue, event.park)
+                context.ledger.post(*entries(view.id, "", writes, event.at))
 
     def follow(self, run: ActiveRun, charged: Usage | None = None) -> None:
         """`charged` is on record where the run goes on that an earlier orchestrator started."""

@@ -1,12 +1,13 @@
 """Writes to the source that must happen once: planned in the log, carried out, ticked off.
 
 The source is asked first whether they are needed: a transition is not, once the issue left the active states; a
-comment is not, after a crash, if one with its mark is there.
+comment is not, after a crash, if one with its mark is there. Entries of the work log are only planned here; the
+recorder has them written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 from msgspec import Struct
@@ -18,6 +19,7 @@ from ..core.observe import mark, mark_of
 from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source, Write
+from .ledger import Ledger
 
 TRACKER_DEADLINE = 30.0
 
@@ -38,6 +40,23 @@ def planned(claim: Claim, write: Write, now: float) -> EffectPlanned:
     )
 
 
+def entries(issue_id: str, run_id: str, writes: Iterable[Write], now: float) -> list[EffectPlanned]:
+    """Those of the work log among these writes. Without a run, the moment tells one entry from the next."""
+    whose = run_id or f"{issue_id}@{now * 1000:.0f}"
+    return [
+        EffectPlanned(
+            at=now,
+            issue_id=issue_id,
+            run_id=run_id,
+            effect_id=f"{whose}.{write.name}",
+            verb=write.verb,
+            argument=write.argument,
+        )
+        for write in writes
+        if write.verb == "record"
+    ]
+
+
 class Delivery(Struct, frozen=True):
     """`done` is for the log. `state` is where a transition left the issue, or where it was found, not active."""
 
@@ -50,14 +69,20 @@ class Delivery(Struct, frozen=True):
 
 
 async def deliver(
-    effect: EffectPlanned, source: Source, now: Callable[[], float], *, again: bool = False, by_hand: bool = False
+    effect: EffectPlanned,
+    source: Source,
+    now: Callable[[], float],
+    *,
+    again: bool = False,
+    by_hand: bool = False,
+    pauses: Sequence[float] = PAUSES,
 ) -> Delivery:
     """Carry it out; not ok where the source refused. `again`: it may have happened before a crash. `by_hand`: the
-    run that planned it was started by a person.
+    run that planned it was started by a person. What fails for a moment is tried again after each of the `pauses`.
 
     The caller has recorded the plan, and posts `done`. Whoever dies in between asks again after the next start.
     """
-    for pause in (*PAUSES, None):
+    for pause in (*pauses, None):
         failure, state = await _tried(effect, source, again=again, by_hand=by_hand)
         if failure is None or failure.kind not in PASSING or pause is None:
             break
@@ -84,7 +109,9 @@ async def _tried(
     state = ""
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
-            if effect.verb == "transition":
+            if effect.verb == "record":
+                await source.record(effect)
+            elif effect.verb == "transition":
                 state = await _move(effect, source, by_hand=by_hand)
             elif not (again and await _is_there(effect, source)):
                 await source.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
@@ -107,6 +134,18 @@ async def _move(effect: EffectPlanned, source: Source, *, by_hand: bool) -> str:
 async def _is_there(effect: EffectPlanned, source: Source) -> bool:
     issue = await source.fetch(effect.issue_id)
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())
+
+
+async def announce(
+    claim: Claim, writes: Sequence[Write], source: Source, ledger: Ledger, now: Callable[[], float]
+) -> None:
+    """Write what a source has to say when the agent is at work; nobody waits for the entries among it."""
+    effects = [planned(claim, write, now()) for write in writes]
+    ledger.post(*effects)
+    for effect in effects:
+        if effect.verb != "record":
+            await ledger.flushed()
+            ledger.post((await deliver(effect, source, now)).done)
 
 
 async def show_progress(issue: Issue, begun_in: str, source: Source, warn: Callable[[str, str], None]) -> str:

@@ -18,7 +18,7 @@ from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source
 from .context import Context
-from .effects import TRACKER_DEADLINE, deliver, planned
+from .effects import TRACKER_DEADLINE, deliver, entries, planned
 
 
 class Ending:
@@ -80,6 +80,8 @@ class Ending:
         because none is among them or the issue is not active any more."""
         handed = None
         for effect in effects:
+            if effect.verb == "record":
+                continue
             await self._ledger.flushed()  # that the one before was made is known before the next one is
             delivery = await deliver(effect, self._source, self._now, again=again, by_hand=self._claim.by_hand)
             self._ledger.post(delivery.done)
@@ -114,7 +116,12 @@ class Ending:
             state=self._issue.state if self._is_latest else None,
             fingerprint=seen,
         )
-        self._ledger.post(*settled, *(self._context.moved(claim.issue_id, result.left) if result.left else ()))
+        told = self._source.writes_when_settled(self._issue, claim, outcome, result)
+        self._ledger.post(
+            *settled,
+            *(self._context.moved(claim.issue_id, result.left) if result.left else ()),
+            *entries(claim.issue_id, claim.run_id, told, self._now()),
+        )
 
     async def _look_again(self) -> None:
         """The fingerprint must be that of the issue after our own last write."""

@@ -37,6 +37,7 @@ from .ledger import Ledger, Listener
 from .looker import Looker
 from .operator_commands import OperatorCommands
 from .readiness import Readiness, is_certain
+from .recorder import Recorder
 from .recovery import Recovery
 from .report import LiveReport, Summary, live_report, summarise
 from .watch import SourceRenewal, Watch, keep_hosts_known, look_after_orphans
@@ -193,6 +194,8 @@ class Orchestrator:
             background.start_soon(context.ledger.write_forever)
             self._open(context)
             context.source.remember(context.schedule)
+            recorder = Recorder(context)
+            background.start_soon(recorder.run_forever)
             await self._hosts.refresh()
             recovery = Recovery(context)
             await self._unless_draining(recovery.run)
@@ -210,6 +213,7 @@ class Orchestrator:
                 await self._dispatch_until_done(context, service, until_idle=until_idle)
                 service.looker.stop()
                 await dispatcher.stop_all()
+            await recorder.finish()
             await context.ledger.flushed()
             background.cancel_scope.cancel()
 

@@ -27,7 +27,7 @@ from ..runs.tool_log import ToolCall
 from ..store import queries
 from .active_run import ActiveRun
 from .context import Context
-from .effects import TRACKER_DEADLINE, deliver, show_progress
+from .effects import TRACKER_DEADLINE, deliver, entries, show_progress
 from .ending import Ending
 from .tool_calls import ToolCalls
 
@@ -50,7 +50,8 @@ class Recovery:
         any case."""
         context = self._context
         claims = list(context.schedule.running.values())
-        effects = list(context.schedule.effects.values())
+        # Entries of the work log hold nobody up: the recorder has them.
+        effects = [effect for effect in context.schedule.effects.values() if effect.verb != "record"]
         with anyio.CancelScope(shield=True):
             left = [claim for claim in claims if claim.ended or not await self._attach(claim)]
             await self._sweep(left)
@@ -126,9 +127,19 @@ class Recovery:
                 warn = partial(context.note, "warning", issue_id=claim.issue_id, run_id=claim.run_id)
                 state = await show_progress(issue, issue.state, source, warn)
                 issue = replace(issue, state=state or issue.state)
+            if claim.turn_done:
+                self._record_start(claim, issue, log)
             for effect in effects:
                 await self._carry_out(effect, by_hand=claim.by_hand)
             await Ending(context, source, claim, issue).finish(outcome, usage_on_record(log))
+
+    def _record_start(self, claim: Claim, issue: Issue, log: Log) -> None:
+        """That work had begun, where nobody had come to plan the entry."""
+        context = self._context
+        known = {event.effect_id for event in log if isinstance(event, ev.EffectPlanned)}
+        writes = context.source.writes_at_start(issue, claim)
+        begun = entries(claim.issue_id, claim.run_id, writes, context.clock.now())
+        context.ledger.post(*(entry for entry in begun if entry.effect_id not in known))
 
     async def _remains(self, claim: Claim) -> Remains:
         try:

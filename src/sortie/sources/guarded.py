@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ..core.conclude import Next, Outcome
-from ..core.model import Issue, Usage
+from ..core.conclude import Next, Outcome, Settlement
+from ..core.events import EffectPlanned
+from ..core.model import Issue, Park, Usage
 from ..core.observe import Look
 from ..core.policy import Spent
 from ..core.records import Claim, WorkspaceRecord
@@ -67,6 +68,9 @@ class GuardedSource(Source):
     async def comment(self, issue_id: str, body: str) -> None:
         await guarded(self._source.comment(issue_id, body))
 
+    async def record(self, effect: EffectPlanned) -> None:
+        await guarded(self._source.record(effect))
+
     async def obey(self, verb: str, issue_id: str) -> Next:
         try:
             return _a(Next, await self._source.obey(verb, issue_id))
@@ -106,6 +110,14 @@ class GuardedSource(Source):
         self, issue: Issue, claim: Claim, outcome: Outcome, usage: Usage, seconds: float
     ) -> Sequence[Write]:
         return self._answer("writes_at_end", (), issue, claim, outcome, usage, seconds)
+
+    def writes_when_settled(
+        self, issue: Issue, claim: Claim, outcome: Outcome, then: Settlement
+    ) -> Sequence[Write]:
+        return self._answer("writes_when_settled", (), issue, claim, outcome, then)
+
+    def writes_when_parked(self, issue: Issue, park: Park) -> Sequence[Write]:
+        return self._answer("writes_when_parked", (), issue, park)
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
         unknown = Next(then="parked", why="its source failed when it judged the end of its run; the log says how")

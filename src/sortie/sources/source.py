@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from ..core.conclude import Next, Outcome
-from ..core.events import EffectVerb, Level
-from ..core.model import Issue, Usage
+from ..core.conclude import Next, Outcome, Settlement
+from ..core.events import EffectPlanned, EffectVerb, Level
+from ..core.model import Issue, Park, Usage
 from ..core.observe import Look
 from ..core.policy import Policy, Spent
 from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
-from ..errors import AgentError, SortieError
+from ..errors import AgentError, SortieError, TrackerError
 from ..hosts.host import Removal
 from ..runs.spec import Conversation, KnownWorkspace, RunSpec
 from ..tools import envelope
@@ -124,6 +124,10 @@ class Source(Protocol):
         """Say something about it where people read it; raises `TrackerError`. Only planned writes are said."""
         return
 
+    async def record(self, effect: EffectPlanned) -> None:
+        """Write down the entry that was planned, once however often it is asked for; raises `TrackerError`."""
+        raise TrackerError(TrackerError.API, f"{self.name} keeps no work log.")
+
     def workspace_key(self, identifier: str) -> str:
         """The name under which the workspace of the item so called is on record."""
         return workspace_key(identifier)
@@ -149,6 +153,16 @@ class Source(Protocol):
     ) -> Sequence[Write]:
         """What is written when a run ended, in order; a transition among them is the hand-off."""
         ...
+
+    def writes_when_settled(
+        self, issue: Issue, claim: Claim, outcome: Outcome, then: Settlement
+    ) -> Sequence[Write]:
+        """What is recorded of a run when it is known what follows it. Nothing waits for these: `record` alone."""
+        return ()
+
+    def writes_when_parked(self, issue: Issue, park: Park) -> Sequence[Write]:
+        """The same of an item that is put aside without a run, because its budget is used up."""
+        return ()
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
         """What becomes of an item whose run succeeded. `handed` is None where no hand-off was due, else whether it
