@@ -71,16 +71,14 @@ def writer(place: Place, as_name: str) -> Author:
 
 def _known(name: str, roster: Roster) -> str:
     """The name as the roster spells it; any name where there is no roster yet."""
-    everybody = (*roster.agents, roster.maintainer)
     if not name or not roster.agents:
         return name
-    for known in everybody:
-        if known.casefold() == name.casefold():
-            return known
+    if known := roster.find(name):
+        return known
     from ..workflow.problems import did_you_mean, listed
 
-    meant = did_you_mean(name, everybody) or "."
-    raise SortieError(f'Nobody here is called "{name}"{meant}', fix=f"--as takes {listed(everybody)}.")
+    meant = did_you_mean(name, roster.names) or "."
+    raise SortieError(f'Nobody here is called "{name}"{meant}', fix=f"--as takes {listed(roster.names)}.")
 
 
 def text_from(given: str) -> str:
