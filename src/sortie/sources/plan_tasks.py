@@ -26,35 +26,21 @@ from ..errors import AgentError, TrackerError
 from ..plans.escalations import append_escalation, escalation, failure_report, put_report
 from ..plans.graph import order
 from ..plans.inputs import Inputs
-from ..plans.instructions import dependencies_json, instructions_md, skill_md
 from ..plans.load import examine, version_of
-from ..plans.plan import LAST_RUN, Plan, Task
+from ..plans.plan import LAST_RUN, Plan
 from ..plans.progress import COMPLETED, FAILED, PENDING, Memo, Progress
-from ..plans.prompts import CONTINUE_PROMPT, TASK_PROMPT
 from ..plugins import load_agent
 from ..protocol.error_report import TITLE as REPORT
 from ..protocol.safefiles import open_directory, write_atomic
 from ..runs.environment import passed_on
-from ..runs.spec import (
-    Conversation,
-    InboxFile,
-    PromptSpec,
-    Received,
-    RunLimits,
-    RunSpec,
-    TaskSpec,
-    ToolsSpec,
-    WorkspaceSpec,
-)
+from ..runs.spec import RunSpec
 from ..runs.task_verdict import decode_product
-from ..tools.definitions import FOR_TASKS
 from . import plan_commands
 from .plan_messages import Memory, PlanMessages
-from .plan_rules import agent_spec, owed_by, policy_of, secrets_of_plan
+from .plan_rules import agent_spec, policy_of, secrets_of_plan
+from .plan_specs import CUT_SHORT, TaskSpecs
 from .source import Renewal, RunFacts, Source, Write
 
-# A run that was cut short goes on with what it left; any other begins with an empty outbox.
-CUT_SHORT = ("resume", "limit", "continuation")
 # What the run of a task met that a further attempt would meet again, whatever its plan says: a person has to look.
 FOR_PEOPLE = ("inputs_changed",)
 
@@ -102,7 +88,7 @@ class PlanSource(Source):
         self.schedule = Schedule()
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
-        self._owed = owed_by(plan)
+        self._specs = TaskSpecs(plan, self.progress, self.inputs)
         self._version = plan.version
         self._has_looked = False
         self.again: Mapping[str, str] = {}
@@ -213,64 +199,7 @@ class PlanSource(Source):
         return identifier
 
     def spec_for(self, issue: Issue, run: RunFacts) -> RunSpec:
-        task = self.plan.by_name[issue.id]
-        resumes = run.claim.cause in CUT_SHORT
-        has_conversation = resumes and task.agent.kind != "command"
-        return RunSpec(
-            store_id=run.store_id,
-            run_id=run.claim.run_id,
-            attempt=run.claim.attempt,
-            issue=issue,
-            agent=agent_spec(task, self.plan),
-            prompt=PromptSpec(text=TASK_PROMPT, later=CONTINUE_PROMPT, is_template=False),
-            workspace=WorkspaceSpec(
-                kind="task folder", root=self.workspace_root, key=task.name, known=run.workspace
-            ),
-            signal="none",  # the word of a task counts only with what it delivered
-            limits=RunLimits(
-                max_turns=task.max_turns, turn_timeout=task.turn_timeout, stall_timeout=task.stall_timeout
-            ),
-            environment=task.agent.env,
-            tools=ToolsSpec(
-                workflow=self.name, database=str(self.plan.store), names=FOR_TASKS, credentials="broker"
-            ),
-            task=self._task_spec(task, resumes=resumes),
-            resume=run.resume if has_conversation else Conversation(),
-        )
-
-    def _task_spec(self, task: Task, *, resumes: bool) -> TaskSpec:
-        files = self.inputs.of(task)
-        references = {
-            file.name: f"{file.path}, {file.size:,} bytes, SHA-256 {file.sha256}"
-            for file in files
-            if file.by_reference
-        }
-        corrected = {f"inbox/{file.name}" for file in files}  # also what another task handed over
-        received = [
-            Received(
-                task=dependency.task,
-                attempt=self.progress.memos[dependency.task].attempt,
-                folder=str(self.plan.root / dependency.task),
-                files=tuple((file.path, file.here, file.size, file.sha256) for file in handed),
-            )
-            for dependency in task.depends_on
-            if (handed := [file for file in self.progress.handed(dependency) if file.here not in corrected])
-        ]
-        return TaskSpec(
-            made_by=self.progress.made_by(task),
-            skill=skill_md(task),
-            instructions=instructions_md(self.plan, task, references),
-            dependencies=dependencies_json(task, self.plan),
-            inputs=tuple(
-                InboxFile(**{name: getattr(file, name) for name in file.__struct_fields__}) for file in files
-            ),
-            received=tuple(received),
-            outputs=self._owed[task.name],
-            resumes=resumes,
-            skip_unsafe=task.skip_unsafe,
-            outbox_bytes=task.outbox_bytes,
-            outbox_files=task.outbox_files,
-        )
+        return self._specs.spec_for(issue, run)
 
     def needs_login(self, kind: str) -> bool:
         return load_agent(kind).needs_login
