@@ -118,6 +118,11 @@ def is_of_store(marker: int, store_id: str) -> bool:
     return marker >> _RUN_BITS == limit_marker(store_id, "") >> _RUN_BITS
 
 
+def is_of_run(marker: int, run_id: str) -> bool:
+    """Whether a process with this marker is of that run, of whichever store; another run may look the same."""
+    return marker != 0 and (marker ^ limit_marker("", run_id)) % (1 << _RUN_BITS) == 0
+
+
 @contextmanager
 def limit_marked(marker: int) -> Iterator[None]:
     """Whatever we start meanwhile carries the marker, in whichever thread: nothing else must be started."""

@@ -1,0 +1,121 @@
+"""Who a process writes as: decided by who runs it, never by what it says of itself.
+
+Everything that we start carries the mark of its run in its environment and in a resource limit, and so does all
+that it starts in turn. Other programs that run models mark their shells too. Only where there is no such mark is
+it a person who writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from ..errors import SortieError
+from ..process.identity import RUN_MARK, is_of_run, limit_marker_of, mark_of
+from ..process.process_table import look_up
+from .place import Place
+from .turn_register import Turn, TurnRegister
+
+Role = Literal["agent", "maintainer", "orchestrator"]
+
+_MOST_ANCESTORS = 64
+
+# What these programs put into the environment of the commands that their models run.
+_AGENT_MARKS = {
+    "CLAUDECODE": "Claude Code",
+    "CODEX_THREAD_ID": "Codex",
+    "GEMINI_CLI": "Gemini CLI",
+    "OPENCODE": "OpenCode",
+    "COPILOT_CLI": "Copilot CLI",
+}
+
+
+class AuthorityError(SortieError):
+    """Somebody wants to write what only another may write."""
+
+
+class Author(Struct, frozen=True, kw_only=True):
+    name: str
+    role: Role
+    run_id: str = ""
+
+
+class _Marks(Struct, frozen=True):
+    """What one process, this one or an ancestor, carries."""
+
+    run_id: str
+    limit_marker: int
+
+
+def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Maintainer") -> Author:
+    """Who this process writes as. `wanted` is the name that it was asked to write under.
+
+    In a turn that is its agent. In any other run, and in the shell of a coding agent, it is whoever is named, but
+    never the maintainer. Anybody else is a person: the maintainer, unless another name is given.
+    """
+    wanted = wanted.strip()
+    marks = list(_marks_of_ancestry(os.getpid()))
+    run_ids = [one.run_id for one in marks if one.run_id]
+    is_run = any(one.run_id or one.limit_marker for one in marks)
+    if is_run and (turn := _turn_of(marks, TurnRegister(place).turns())) is not None:
+        return _agent_of(turn, wanted)
+    program = "a run of Sortie" if is_run else _agent_program()
+    run_id = run_ids[0] if run_ids else ""
+    if not program:
+        if not wanted or wanted.casefold() == maintainer.casefold():
+            return Author(name=maintainer, role="maintainer")
+        return Author(name=wanted, role="agent")
+    if not wanted:
+        raise AuthorityError(
+            f"This command runs inside {program}, so it does not say who is writing.",
+            fix="Say which agent it is with `--as NAME`.",
+        )
+    if wanted.casefold() == maintainer.casefold():
+        raise AuthorityError(
+            f"Only a person writes as {maintainer}, and this command runs inside {program}.",
+            fix=f"{maintainer} runs it in a terminal of their own, outside of any agent.",
+        )
+    return Author(name=wanted, role="agent", run_id=run_id)
+
+
+def _agent_of(turn: Turn, wanted: str) -> Author:
+    if wanted and wanted.casefold() != turn.agent.casefold():
+        raise AuthorityError(
+            f"This is a turn of {turn.agent}, who cannot write as {wanted}.",
+            fix="Leave out the name: the turn says who is writing.",
+        )
+    return Author(name=turn.agent, role="agent", run_id=turn.run_id)
+
+
+def _turn_of(marks: Sequence[_Marks], turns: Sequence[Turn]) -> Turn | None:
+    """The turn that this process is part of.
+
+    The outermost process that belongs to one decides, and of two marks of a process the limit: what a command is
+    started with can be changed by whoever starts it.
+    """
+    by_run = {turn.run_id: turn for turn in turns if turn.run_id}
+    for one in reversed(marks):
+        for turn in reversed(turns):
+            if turn.run_id and is_of_run(one.limit_marker, turn.run_id):
+                return turn
+        if one.run_id in by_run:
+            return by_run[one.run_id]
+    return None
+
+
+def _marks_of_ancestry(pid: int) -> Iterator[_Marks]:
+    """This process first, then who started it, and so on."""
+    for _ in range(_MOST_ANCESTORS):
+        own = os.environ.get(RUN_MARK, "") if pid == os.getpid() else ""
+        yield _Marks(own or mark_of(pid, RUN_MARK), limit_marker_of(pid))
+        process = look_up(pid)
+        if process is None or process.ppid <= 0:
+            return
+        pid = process.ppid
+
+
+def _agent_program() -> str:
+    return next((name for mark, name in _AGENT_MARKS.items() if os.environ.get(mark)), "")
