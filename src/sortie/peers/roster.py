@@ -63,8 +63,10 @@ def collisions(names: Iterable[str]) -> list[tuple[str, str]]:
     first: dict[str, str] = {}
     found = []
     for name in names:
-        if (before := first.setdefault(fold(name), name)) is not name:
+        if (before := first.get(fold(name))) is not None:
             found.append((before, name))
+        else:
+            first[fold(name)] = name
     return found
 
 
