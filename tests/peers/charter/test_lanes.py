@@ -1,4 +1,4 @@
-"""Lanes: every pattern has the meaning that the module states, on every path, and costs no more than the path is long."""
+"""Lanes: every pattern has the meaning that the module states, and costs no more than the path is long."""
 
 from __future__ import annotations
 
