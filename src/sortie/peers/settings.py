@@ -6,7 +6,6 @@ with every mistake and its line at once, and nothing outside is contacted.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,11 +20,9 @@ from ..workflow.fields import Milliseconds, Options, PlainText, Texts
 from ..workflow.problems import Problem, Problems, did_you_mean
 from ..workflow.settings import Reading
 from ..workflow.variables import Variables
+from .roster import MAINTAINER, fold, problem_with_name
 
 EXTENT = Extent(noun="the settings", key="agents", first_line=1, most_values=5_000)
-# It stands in headings, table cells and file names: what means something there cannot be part of it.
-_NAME = re.compile(r"[^\W_](?:[\w .+-]{0,38}[\w+])?")
-_RESERVED = ("all", "none", "everyone", "orchestrator", "sortie")
 
 
 class PeerAgent(Struct, frozen=True, kw_only=True):
@@ -90,14 +87,14 @@ class PeerBudget(Struct, frozen=True, kw_only=True):
 class PeerSettings(Struct, frozen=True, kw_only=True):
     """`violations`: what an agent changed outside of its lane is reported, or taken back and kept in a git ref."""
 
-    maintainer: Annotated[str, PlainText(filled=True)] = "Maintainer"
+    maintainer: Annotated[str, PlainText(filled=True)] = MAINTAINER
     agents: dict[str, PeerAgent] = {}
     violations: Literal["report", "revert"] = "report"
     budget: PeerBudget = PeerBudget()
 
     def find(self, name: str) -> str | None:
         """The agent of this name as it is written here; upper and lower case do not matter."""
-        return next((known for known in self.agents if known.casefold() == name.casefold()), None)
+        return next((known for known in self.agents if fold(known) == fold(name)), None)
 
 
 def load_settings(path: Path) -> PeerSettings:
@@ -123,26 +120,20 @@ def examine_settings(path: Path, content: bytes | None = None) -> tuple[PeerSett
     return (None if any(problem.severity == "error" for problem in found) else settings), found
 
 
-def is_agent_name(name: str) -> bool:
-    """Whether a heading, a table cell and a file name can hold it as it is."""
-    return _NAME.fullmatch(name) is not None and name.casefold() not in _RESERVED
-
-
 def _read(path: Path, tree: Tree, problems: Problems) -> PeerSettings:
     reading = Reading(path.absolute().parent, tree, Variables({}), problems)
     settings = reading.whole(PeerSettings())
     if not settings.agents and reading.is_accepted("agents"):
         missing = "is missing: name at least one agent and its kind"
         problems.error(missing, key="agents", line=tree.line_of("agents"))
-    seen = {settings.maintainer.casefold(): "the maintainer"}
+    seen = {fold(settings.maintainer): "the maintainer"}
     for name, agent in settings.agents.items():
         key = f"agents.{name}"
-        if not is_agent_name(name):
-            form = "1 to 40 letters, digits, spaces and . + - _, and no reserved word"
-            problems.error(f"the name must have {form}", key=key, line=tree.line_of(key))
-        elif other := seen.get(name.casefold()):
+        if unfit := problem_with_name(name):
+            problems.error(f"the name {unfit}", key=key, line=tree.line_of(key))
+        elif other := seen.get(fold(name)):
             problems.error(f"is the name of {other} already", key=key, line=tree.line_of(key))
-        seen[name.casefold()] = f"the agent {name}"
+        seen[fold(name)] = f"the agent {name}"
         if reading.is_accepted(key, *(f"{key}.{each}" for each in ("kind", "command", "model", "options"))):
             _check_agent(agent, key, path, tree, problems)
     return settings
