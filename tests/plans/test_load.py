@@ -347,3 +347,28 @@ def test_windows_line_ends_and_a_byte_order_mark_do_not_matter(folder):
     path = folder / "plan.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + FULL.replace("\n", "\r\n").encode())
     assert [task.line for task in load_plan(path).tasks] == [14, 27, 36]
+
+
+def test_a_work_log_and_a_mailbox_stand_beside_the_plan(folder):
+    """LOG-14"""
+    told = load_plan(write(folder, FULL + "worklog: WORKLOG.md\nmailbox: ../MAILBOX.md\n"))
+    assert (told.worklog, told.mailbox) == (folder / "WORKLOG.md", folder / "../MAILBOX.md")
+    assert not told.worklog.exists()
+    assert (plain := load_plan(write(folder, FULL))).worklog is None
+    assert plain.mailbox is None
+
+
+def test_a_work_log_and_a_mailbox_that_cannot_be_used_are_refused(folder):
+    """LOG-14"""
+    (folder / "link.md").symlink_to("data")
+    keys = "worklog: data\nmailbox: link.md\n"
+    line = FULL.count("\n") + 1
+    assert problems_of(write(folder, FULL + keys)) == [
+        f"plan.yaml:{line}: worklog: {folder}/data is a directory; name a file in it",
+        f"plan.yaml:{line + 1}: mailbox: {folder}/link.md is a link; name the file that it leads to",
+    ]
+    assert problems_of(write(folder, FULL + "worklog: plan.yaml\nmailbox: plan.yaml\n")) == [
+        f"plan.yaml:{line}: worklog: is the plan itself; name another file",
+        f"plan.yaml:{line + 1}: mailbox: is the plan itself; name another file",
+        f"plan.yaml:{line + 1}: mailbox: is the work log; name a file of its own",
+    ]

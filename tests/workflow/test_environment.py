@@ -42,6 +42,7 @@ OVERRIDES = {
     "SORTIE_AGENT_MAX_TURNS": (" 7 ", lambda config: config.agent.max_turns, 7),
     "SORTIE_AGENT_MAX_RETRY_BACKOFF_MS": ("1000", lambda config: config.agent.max_retry_backoff, 1.0),
     "SORTIE_AGENT_MAX_SESSIONS": ("4", lambda config: config.budget.per_issue.sessions, 4),
+    "SORTIE_WORKLOG": ("/log.md", lambda config: config.worklog, Path("/log.md")),
     "SORTIE_DB_PATH": ("/var/x.db", lambda config: config.db_path, Path("/var/x.db")),
 }
 

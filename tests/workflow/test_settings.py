@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 from msgspec.structs import replace
 
@@ -205,10 +207,33 @@ def test_sections_without_content_are_empty_sections(tmp_path):
     assert load_text(tmp_path, SETTINGS + "hooks:\nlogging: {}\n").config.hooks.timeout == 60.0
 
 
-def test_a_work_log_is_a_warning(tmp_path):
-    assert warnings_of(tmp_path, SETTINGS + "worklog: WORKLOG.md\n") == [
-        "WORKFLOW.md:8: worklog: this version writes no work log; the key has no effect"
-    ]
+def test_a_work_log_stands_beside_the_workflow_and_need_not_be_there(tmp_path):
+    """LOG-14"""
+    assert load_text(tmp_path, SETTINGS).config.worklog is None
+    assert load_text(tmp_path, SETTINGS + "worklog: ''\n").config.worklog is None
+    assert load_text(tmp_path, SETTINGS + "worklog: WORKLOG.md\n").config.worklog == tmp_path / "WORKLOG.md"
+    assert not (tmp_path / "WORKLOG.md").exists()
+
+
+def test_a_work_log_that_cannot_be_one_is_named(tmp_path):
+    """LOG-14"""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.md").symlink_to("folder")
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "one.md").touch()
+    (tmp_path / "two.md").hardlink_to(tmp_path / "one.md")
+    for name, complaint in {
+        "folder": "folder is a directory; name a file in it",
+        "link.md": "link.md is a link; name the file that it leads to",
+        "pipe.md": "pipe.md is not a regular file with one name; name another",
+        "two.md": "two.md is not a regular file with one name; name another",
+        "no/log.md": "no/log.md cannot be made, because its directory does not exist; make that first",
+        "one.md/log.md": "one.md/log.md cannot be used: Not a directory",
+        "WORKFLOW.md": "is the workflow itself; name another file",
+        "[a, b]": "must be text, not a list",
+    }.items():
+        settings = SETTINGS + f"worklog: {name}\n"
+        assert problems_of(tmp_path, settings) == [f"WORKFLOW.md:8: worklog: {complaint}"]
 
 
 def test_the_server_section_is_a_warning(tmp_path):

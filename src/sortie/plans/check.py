@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 
+from ..workflow.checks import document_problem
 from ..workflow.problems import did_you_mean
 from .handover import ALWAYS, is_declared, parents
 from .inbox_check import check_inboxes
@@ -38,6 +39,7 @@ def check(plan: Plan, drafts: list[Draft], reading: Reading, *, to_run: bool) ->
     _check_texts(plan, drafts, reading)
     if to_run:
         check_inboxes(plan, drafts, reading)
+        _check_documents(plan, reading)
 
 
 def _check_names(drafts: list[Draft], reading: Reading) -> None:
@@ -74,6 +76,16 @@ def _check_edges(drafts: list[Draft], reading: Reading) -> None:
                 if not is_declared(output, declared):
                     hint = suggest(output, (*declared, *ALWAYS))
                     reading.refuse(place, f"{edge.task} does not declare the output {output}{hint}")
+
+
+def _check_documents(plan: Plan, reading: Reading) -> None:
+    for key, path in {"worklog": plan.worklog, "mailbox": plan.mailbox}.items():
+        if path == plan.path:
+            reading.refuse(key, "is the plan itself; name another file")
+        elif path and (complaint := document_problem(path)):
+            reading.refuse(key, complaint)
+    if plan.mailbox and plan.mailbox == plan.worklog:
+        reading.refuse("mailbox", "is the work log; name a file of its own")
 
 
 class Suggestions:

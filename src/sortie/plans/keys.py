@@ -249,6 +249,14 @@ PLAN = Section(
             content=SourcePath(),
             field="root",
         ),
+        "worklog": Key(
+            meaning="A work log, relative to the plan file, in which what tasks come to is recorded too.",
+            content=SourcePath(),
+        ),
+        "mailbox": Key(
+            meaning="A mailbox, relative to the plan file, through which the maintainer hears of escalations too.",
+            content=SourcePath(),
+        ),
         "max_parallel": Key(meaning="How many tasks may run at the same time.", content=Whole(least=1)),
         "budget": Key(
             meaning="The most that all tasks may use together.",

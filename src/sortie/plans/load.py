@@ -94,12 +94,18 @@ def _read(path: Path, problems: Problems, content: bytes | None, *, to_run: bool
         goal=item.values.get("goal", ""),
         max_parallel=item.values.get("max_parallel", 4),
         budget=_limits(asdict(BUDGET), item.values.get("budget")),
+        worklog=_beside(path, item.values.get("worklog")),
+        mailbox=_beside(path, item.values.get("mailbox")),
         version=version,
     )
     if not is_name(plan.name) and "name" not in item.refused:
         reading.refuse("name", f"is missing: the name of the file, {path.stem!r}, does not fit; add one")
     check(plan, drafts, reading, to_run=to_run)
     return plan
+
+
+def _beside(path: Path, given: str | None) -> Path | None:
+    return path.parent / given if given else None
 
 
 def _limits(usual: dict[str, Any], given: Item | None) -> Limits:

@@ -152,7 +152,8 @@ class Task(Struct, frozen=True, kw_only=True, dict=True):
 
 class Plan(Struct, frozen=True, kw_only=True, dict=True):
     """`root` is the directory of all that belongs to a run of the plan; `budget` bounds all tasks together.
-    `version` tells the file that was read from the one that stands there later: inode, size and time of change."""
+    `version` tells the file that was read from the one that stands there later: inode, size and time of change.
+    `worklog` and `mailbox` are shared with others, where the plan is to be part of their story."""
 
     name: str
     path: Path
@@ -161,6 +162,8 @@ class Plan(Struct, frozen=True, kw_only=True, dict=True):
     goal: str = ""
     max_parallel: int = 4
     budget: Limits = Limits()
+    worklog: Path | None = None
+    mailbox: Path | None = None
     version: tuple[int, int, int] | None = None
 
     @property

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from .config import TrackerConfig, WorkflowSettings
 from .document import WorkflowText
@@ -61,6 +64,27 @@ def contradictions(
     for name in agent.env:
         if name not in variables:
             yield "warning", "agent.env", f"{name} is not set, so the agent will not get it"
+    if settings.worklog and is_accepted("worklog") and (complaint := document_problem(settings.worklog)):
+        yield "error", "worklog", complaint
+
+
+def document_problem(path: Path) -> str:
+    """Why people and processes cannot share this file, which need not be there yet; empty where they can."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        there = path.parent.is_dir()
+        return "" if there else f"{path} cannot be made, because its directory does not exist; make that first"
+    except (OSError, ValueError) as error:
+        return f"{path} cannot be used: {getattr(error, 'strerror', None) or error}"
+    if stat.S_ISDIR(found.st_mode):
+        return f"{path} is a directory; name a file in it"
+    if stat.S_ISLNK(found.st_mode):
+        return f"{path} is a link; name the file that it leads to"
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        return f"{path} is not a regular file with one name; name another"
+    allowed = os.access(path, os.R_OK | os.W_OK)
+    return "" if allowed else f"{path} cannot be read and written; allow that, or name another"
 
 
 def _state_lists(tracker: TrackerConfig) -> Iterator[Contradiction]:

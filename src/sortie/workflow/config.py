@@ -19,10 +19,7 @@ from .fields import FilePath, Flag, Milliseconds, PlainText, Texts, Whole
 
 # Sections of other implementations that are refused, and keys that do nothing here.
 UNSUPPORTED = frozenset({"self_review", "reactions", "ci_feedback", "worker"})
-NO_EFFECT = {
-    "server": "this version has no HTTP server; the section has no effect",
-    "worklog": "this version writes no work log; the key has no effect",
-}
+NO_EFFECT = {"server": "this version has no HTTP server; the section has no effect"}
 MOVED = {"tracker.path": "write the path into a block of its own: file: {path: ...}"}
 
 
@@ -121,6 +118,7 @@ class WorkflowSettings(Struct, frozen=True, kw_only=True):
     budget: BudgetConfig = BudgetConfig()
     tools: ToolsConfig = ToolsConfig()
     db_path: Annotated[Path, FilePath(env=True, expand="anywhere")] = Path(".sortie.db")
+    worklog: Annotated[Path | None, FilePath(env=True, expand="anywhere")] = None
     logging: LoggingConfig = LoggingConfig()
     token_rates: dict[str, TokenRates] = {}
 

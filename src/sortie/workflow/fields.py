@@ -59,7 +59,7 @@ class PlainText(Kind, frozen=True, kw_only=True):
 
 
 class FilePath(PlainText, frozen=True, kw_only=True):
-    """Relative to the workflow; an empty one stands for the default."""
+    """Relative to the workflow; an empty one stands for the default, which may be none."""
 
     def read(self, value: Any) -> str:
         text = super().read(value)

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from .checks import Kinds, contradictions
 from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, WorkflowSettings
 from .document import Tree
-from .fields import Content, Kind, Map, Unfit, entries, leaves, shown
+from .fields import Content, FilePath, Kind, Map, Unfit, entries, leaves, shown
 from .problems import Problems, did_you_mean
 from .variables import OURS, PREFIX, Variables, expand, override_name, secrets_of
 
@@ -31,6 +31,8 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
         settings, kinds, variables.values, is_accepted=reading.is_accepted, is_given=reading.is_given
     ):
         problems.add(severity, message, key=key, line=tree.line_of(key))
+    if settings.worklog == path:
+        problems.error("is the workflow itself; name another file", key="worklog", line=tree.line_of("worklog"))
     budget, sessions = settings.budget, agent.max_sessions
     if sessions and not reading.is_given("budget.per_issue.sessions"):
         budget = replace(budget, per_issue=replace(budget.per_issue, sessions=sessions))
@@ -110,7 +112,7 @@ class Reading:
         key = _join(path, name)
         if isinstance(entry, Kind):
             value = self._setting(entry, default, written, name, key)
-            return self._place(str(value or default)) if isinstance(default, Path) else value
+            return self._place(value or default) if isinstance(entry, FilePath) else value
         if not isinstance(entry, Map):
             return self._section(default, written.get(name), key)
         inner = self._map(written.get(name), key)
@@ -153,7 +155,10 @@ class Reading:
             self._refuse(f"uses ${name}, which is not set; set it, or write the value here", key)
         return text
 
-    def _place(self, path: str) -> Path:
+    def _place(self, given: str | Path | None) -> Path | None:
+        if not given:
+            return None
+        path = str(given)
         if path != "~" and not path.startswith("~/"):
             return self._base / path
         return self._base / (self._variables.values.get("HOME") or Path.home()) / path[2:]
