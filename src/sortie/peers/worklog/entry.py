@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from .body import unescaped
 from .fields import Fields, read_fields
-from .heading import Heading, iso, person, read_heading, timestamp_in
+from .heading import Heading, is_strict, iso, person, read_heading, timestamp_in
 
 Form = Literal["heading", "line"]
 
@@ -53,6 +53,15 @@ class Entry(Struct, frozen=True, gc=False, eq=False):
     @property
     def first_line(self) -> bytes:
         return first_line(self.source.data, self.named_at, self.end)
+
+    @property
+    def is_strict(self) -> bool:
+        return is_strict(self.source.data, self.named_at)
+
+    @property
+    def stamp(self) -> str:
+        """The time in a strict heading: such times are in the order of their texts."""
+        return self.source.data[self.named_at + 4 : self.named_at + 24].decode("ascii", "replace")
 
     @property
     def text(self) -> str:

@@ -43,19 +43,25 @@ Told = tuple[EventType, str, dict[str, Any]]  # the type, the subject, the paylo
 
 def events_of(log: Worklog, session_id: str = "") -> list[Event]:
     """In the order of the file. A row of the index that names the entry of its decision tells nothing new."""
-    events, known = _entry_events(log.entries, session_id, set())
-    return [*row_events(log.index, known, session_id), *events]
-
-
-def _entry_events(entries: Iterable[Entry], session_id: str, seen: set[str]) -> tuple[list[Event], set[str]]:
-    events: list[Event] = []
+    seen: set[str] = set()
     decided: set[str] = set()
-    for entry in entries:
-        for event in events_in(entry, session_id, seen):
-            events.append(event)
-            if event.event_type == "decision.recorded":
-                decided.update(names_of_section(entry.heading, entry.title, event.subject))
-    return events, decided
+    events: list[Event] = []
+    for entry in log.entries:
+        told = events_in(entry, session_id, seen)
+        decided |= decided_by(entry, told)
+        events += told
+    return [*row_events(log.index, decided, session_id), *events]
+
+
+def decided_by(entry: Entry, told: Iterable[Event]) -> set[str]:
+    """By what a row of the index can name the decision that this entry tells, if it tells one."""
+    subjects = [event.subject for event in told if event.event_type == "decision.recorded"]
+    return section_names(entry.heading, entry.title, *subjects) if subjects else set()
+
+
+def is_settled(entry: Entry, told: Iterable[Event]) -> bool:
+    """Whether the entry alone says what it is: the same block is a proposal at first and an amendment later."""
+    return not any(one.event_type.startswith("proposal") for one in told) or _PREFIX.match(entry.title) is not None
 
 
 def events_in(entry: Entry, session_id: str, seen: set[str]) -> list[Event]:
@@ -99,11 +105,11 @@ def row_events(rows: Iterable[IndexRow], decided: set[str], session_id: str) -> 
             links=tuple(dict.fromkeys(_REFERENCE.findall(row.section))),
         )
         for row in rows
-        if not names_of_section(row.section) & decided
+        if not section_names(row.section) & decided
     ]
 
 
-def names_of_section(*texts: str) -> set[str]:
+def section_names(*texts: str) -> set[str]:
     """By what a row of the index can name an entry."""
     return {" ".join(text.split()).casefold() for text in texts} - {""}
 

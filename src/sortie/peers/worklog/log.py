@@ -36,6 +36,8 @@ class Worklog(Struct, frozen=True, kw_only=True, eq=False):
     entries: tuple[Entry, ...]
     parts: tuple[Part, ...]
     remarks: tuple[Remark, ...]
+    body_start: int  # where the first session or entry starts: what is in front of it is edited in place
+    index_end: int = -1  # behind the last line of the table of the decision index, where there is one
 
     def now_working(self) -> dict[str, StatusLine]:
         """By agent. A pinned line counts before those in the body; of several the latest does."""

@@ -17,7 +17,8 @@ __all__ = ["Entry", "Lines", "Part", "Remark", "Session", "Worklog", "parse"]
 
 _MOST_REMARKS = 200
 _CHUNK = 1 << 20
-_MARK_OF_BYTE_ORDER = codecs.BOM_UTF8
+# What a line is can be told by this many of its bytes.
+_LOOKED_AT = 2000
 
 _HEADING = re.compile(rb"(#{1,3})[ \t]+([^\n]{0,500})")
 _NUMBER = re.compile(r"(?:[0-9]{1,3}(?:\.[0-9]{1,3})?[.)]?|§) ?")
@@ -30,6 +31,7 @@ _LED_BY_NAME = re.compile(
 )
 _ALWAYS_ENTRY = (b"Escalated:", b"**Escalated:**", b"Handoff:", b"**Handoff:**")
 _IN_FENCE = re.compile(rb"[ \t]*(?:Handoff|Owner|Escalated|ID|- \*\*)[:\w]", re.IGNORECASE)
+_WORKING = b"Now Working ("
 _PINNED_LABELS = ("maintainer focus", "next review checkpoint")
 # Lines that a file begins with and that nobody said.
 _NO_NAMES_ON_TOP = (
@@ -61,46 +63,48 @@ class Reading:
         self._status: list[head.StatusLine] = []
         self._rows: list[head.IndexRow] = []
         self._remarks: list[tuple[int, str]] = []
+        self._index_end = -1
 
     def whole(self) -> Worklog:
-        at = len(_MARK_OF_BYTE_ORDER) if self._data.startswith(_MARK_OF_BYTE_ORDER) else 0
-        at = self._lines(at, "preamble")
+        at = self._head()
+        body_start = at
         while at < len(self._data):
             at = self._next(at)
         self._look_at_encoding()
-        return self._worklog()
+        return self._worklog(body_start)
+
+    def head(self) -> Worklog:
+        """Only what stands before the first session or entry; without remarks."""
+        at = self._head()
+        self._remarks.clear()
+        return self._worklog(at)
 
     def tail(self) -> Worklog:
         """Of data that begins with an entry."""
         at = 0
-        if not _HEADING.match(self._data):
-            at = self._begin(0, "line")
-            at = self._lines(at, "section", is_open=True)
         while at < len(self._data):
             at = self._next(at)
-        return self._worklog()
+        return self._worklog(0)
 
-    def head(self) -> Worklog:
-        """Everything before the first session or entry."""
-        at = len(_MARK_OF_BYTE_ORDER) if self._data.startswith(_MARK_OF_BYTE_ORDER) else 0
-        at = self._lines(at, "preamble", stop_at_entry=True)
-        while at < len(self._data) and self._kind_of(at) not in ("entry", "session"):
-            at = self._next(at, stop_at_entry=True)
-        return self._worklog()
+    def _head(self) -> int:
+        at = len(codecs.BOM_UTF8) if self._data.startswith(codecs.BOM_UTF8) else 0
+        at = self._section(at, "preamble")
+        while _HEADING.match(self._data, at) and self._kind_of(at) not in ("entry", "session"):
+            at = self._next(at)
+        return at
 
-    def _next(self, at: int, *, stop_at_entry: bool = False) -> int:
-        """A heading, or a quick handoff in the body of another entry."""
+    def _next(self, at: int) -> int:
+        """A heading, or the first line of an entry without one."""
         data = self._data
-        if data[at] != scan.HASH:
-            after = self._begin(at, "line")
-            return self._lines(after, "section", is_open=True)
+        if not _HEADING.match(data, at):
+            return self._unheaded(at)
         kind = self._kind_of(at)
         if kind == "entry":
             return self._headed(at)
         if kind == "session":
             self._session = _session(data, at)
         self._starts.append((kind, at))
-        return self._lines(scan.line_end(data, at) + 1, kind, stop_at_entry=stop_at_entry)
+        return self._section(scan.line_end(data, at) + 1, kind)
 
     def _kind_of(self, at: int) -> PartKind:
         data = self._data
@@ -146,77 +150,91 @@ class Reading:
             elif kind == scan.LESS:
                 at = self._past_comment(mark)
             elif kind == scan.WORKING:
-                self._working(mark, pinned=False)
+                self._scattered(mark)
                 at = mark + 1
             elif scan.is_quick_at(data, mark):
                 return mark
             else:
                 at = mark + 1
 
-    def _lines(self, at: int, kind: PartKind, *, is_open: bool = False, stop_at_entry: bool = False) -> int:
+    def _unheaded(self, start: int) -> int:
+        """An entry in plain lines; it goes on until something else begins."""
         data = self._data
-        table = _Table()
-        is_paragraph = True
-        was_status = False
+        fence = scan.opens_fence(data, start)
+        end = scan.line_end(data, start)
+        self._begin(start, "line", end + 1 if fence else start)
+        self._scattered(start)
+        at = (self._past_fence(start, fence) if fence else end) + 1
+        is_paragraph = False
         while at < len(data):
             end = scan.line_end(data, at)
-            line = data[at : min(end, at + 2000)]
-            if line.startswith(b"#") and _HEADING.match(line) and (not is_open or self._is_boundary(at)):
-                return at
+            line = data[at : min(end, at + _LOOKED_AT)]
             if not line.strip():
-                is_paragraph, was_status = True, False
-                at = end + 1
+                is_paragraph, at = True, end + 1
                 continue
-            fence = scan.opens_fence(data, at)
-            starts = self._starts_entry(at, line, kind, bool(fence), is_paragraph=is_paragraph, is_open=is_open)
-            is_status = (
-                not is_open and kind == "preamble" and not starts and self._status_line(at, line, was_status)
-            )
-            if starts:
-                if stop_at_entry:
-                    return at
-                self._begin(at, "line", end + 1 if fence else at)
-                is_open = True
-            if line.startswith(b"Now Working (") and not is_status:
-                self._working(at, pinned=False)
-            if fence:
+            if line.startswith(b"#") and _HEADING.match(line) and self._is_boundary(at):
+                return at
+            if self._starts_entry(at, line, "entry", is_paragraph=is_paragraph):
+                return at
+            if fence := scan.opens_fence(data, at):
                 end = self._past_fence(at, fence)
             elif line.startswith(b"<!--"):
-                if not is_open:
-                    self._part("comment", at)
                 end = self._past_comment(at)
-                if not is_open:
-                    self._part(kind, min(end + 1, len(data)))
-            elif kind == "index" and not is_open and b"|" in line:
-                self._table_line(table, at, end, is_paragraph=is_paragraph)
-            is_paragraph, was_status = False, is_status
-            at = end + 1
+            else:
+                self._scattered(at)
+            is_paragraph, at = False, end + 1
         return len(data)
 
-    def _starts_entry(
-        self, at: int, line: bytes, kind: PartKind, is_fence: bool, *, is_paragraph: bool, is_open: bool
-    ) -> bool:
+    def _section(self, at: int, kind: PartKind) -> int:
+        """What no entry holds, up to the next heading or the first entry."""
+        data = self._data
+        table = _Table()
+        is_paragraph, is_status = True, False
+        while at < len(data):
+            end = scan.line_end(data, at)
+            line = data[at : min(end, at + _LOOKED_AT)]
+            if not line.strip():
+                is_paragraph, is_status, at = True, False, end + 1
+                continue
+            if line.startswith(b"#") and _HEADING.match(line):
+                return at
+            if self._starts_entry(at, line, kind, is_paragraph=is_paragraph):
+                return at
+            is_status = kind == "preamble" and self._status_line(at, line, is_status)
+            if fence := scan.opens_fence(data, at):
+                end = self._past_fence(at, fence)
+            elif line.startswith(b"<!--"):
+                self._part("comment", at)
+                end = self._past_comment(at)
+                self._part(kind, min(end + 1, len(data)))
+            elif kind == "index" and b"|" in line:
+                self._table_line(table, at, end, is_paragraph=is_paragraph)
+            is_paragraph, at = False, end + 1
+        return len(data)
+
+    def _starts_entry(self, at: int, line: bytes, kind: PartKind, *, is_paragraph: bool) -> bool:
+        """Whether a line begins an entry; `kind` is `entry` where another one would end."""
+        is_open = kind == "entry"
         if kind == "archive" or line.startswith((b"<!--", b"|")):
             return False
         if _TIMED.match(line):
             quick = line.removeprefix(b"- ").removeprefix(b"* ")
-            return (is_paragraph and not line.startswith((b"-", b"*"))) or scan.is_quick_at(quick, 0)
+            return (is_paragraph and quick is line) or scan.is_quick_at(quick, 0)
         if not is_paragraph or kind == "index":
             return False
-        if is_fence:
+        if scan.opens_fence(self._data, at):
             after = scan.line_end(self._data, at) + 1
             return not is_open and kind != "preamble" and _IN_FENCE.match(self._data, after) is not None
         if line.startswith(_ALWAYS_ENTRY):
             return True
-        if line.startswith(b"Now Working ("):
-            return is_open or kind != "preamble"
-        if not is_open and kind == "session":
+        if line.startswith(_WORKING):
+            return kind != "preamble"
+        if kind == "session":
             return not _is_rule(line)
         named = _LED_BY_NAME.match(line.decode("utf-8", "replace"))
         if named is None or not is_name(named[1]):
             return False
-        on_top = kind == "preamble" and not is_open
-        return not on_top or named[1].casefold() not in (*_PINNED_LABELS, *_NO_NAMES_ON_TOP)
+        return kind != "preamble" or named[1].casefold() not in (*_PINNED_LABELS, *_NO_NAMES_ON_TOP)
 
     def _begin(self, at: int, form: Form, named_at: int = -1) -> int:
         """An entry; answers where its second line starts."""
@@ -241,6 +259,10 @@ class Reading:
         self._add_status(at, found[0], "", found[1], pinned=True)
         return True
 
+    def _scattered(self, at: int) -> None:
+        if self._data.startswith(_WORKING, at):
+            self._working(at, pinned=False)
+
     def _working(self, at: int, *, pinned: bool) -> bool:
         found = head.working_line(self._data[at : scan.line_end(self._data, at)])
         if found:
@@ -258,13 +280,16 @@ class Reading:
     def _table_line(self, table: _Table, at: int, end: int, *, is_paragraph: bool) -> None:
         cells = head.cells_of(self._data[at:end].decode("utf-8", "replace"))
         if head.is_rule(cells):
+            self._index_end = end + 1 if table.is_index else self._index_end
             return
         after = self._data[end + 1 : scan.line_end(self._data, end + 1)].decode("utf-8", "replace")
         if not table.is_read or (
             is_paragraph and head.is_rule(head.cells_of(after)) and b"|" in self._data[at:end]
         ):
             table.is_index, table.is_read = head.is_index_header(cells), True
-            if not table.is_index:
+            if table.is_index:
+                self._index_end = end + 1
+            else:
                 self._remark(
                     at, "A table with other columns than Decision, Owner, Timestamp, Section is no decision index."
                 )
@@ -274,6 +299,7 @@ class Reading:
             if not row.is_whole:
                 self._remark(at, f"A row of the decision index has {len(cells)} cells instead of 4.")
             self._rows.append(row)
+            self._index_end = end + 1
 
     def _past_fence(self, at: int, mark: bytes) -> int:
         end, is_closed = scan.past_fence(self._data, at, mark)
@@ -308,7 +334,7 @@ class Reading:
                 )
                 return
 
-    def _worklog(self) -> Worklog:
+    def _worklog(self, body_start: int) -> Worklog:
         data = self._data
         self._source.names = frozenset(["maintainer", *(one.agent.casefold() for one in self._status if one.agent)])
         starts = [(kind, at) for kind, at in self._starts if at < len(data) or kind == "entry"]
@@ -329,6 +355,8 @@ class Reading:
             entries=entries,
             parts=parts,
             remarks=tuple(remarks),
+            body_start=body_start,
+            index_end=self._index_end,
         )
 
 
