@@ -13,6 +13,8 @@
 | stopped: shutdown or crash             | no                    | retry at once; session refunded             |
 | stopped: budget or operator            | no                    | parked                                      |
 | stopped: issue done, gone, inactive    | no                    | released                                    |
+
+Where the policy tries each issue once, its source alone says what becomes of one, however its run ended.
 """
 
 from __future__ import annotations
@@ -256,6 +258,9 @@ def settle(
 ) -> Settlement:
     """What `conclude` is going to say; a parking still lacks its fingerprint."""
     policy = schedule.policy
+    if policy.tries_once:
+        free = is_agent_fault(outcome) and not (outcome.turns or used)
+        return replace(_as_judged(outcome, run, "signal", judged, now), refund=free, refund_turns=free)
     if outcome.stop:
         return _after_stop(outcome, run, policy, given_up, now)
     # Where the agent works for others in spite of it, the fault is this issue's own.

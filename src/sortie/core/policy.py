@@ -21,7 +21,8 @@ from .model import Limits as Limits
 class Policy(Struct, frozen=True, kw_only=True):
     """`failed_states` are those terminal ones in which an issue is over, but what depends on it cannot start.
     `provider` is the agent kind of every issue that names none of its own. `in_all` bounds what is spent on all
-    issues together, however many days that takes."""
+    issues together, however many days that takes. `tries_once`: an issue has one run, and when that has ended, in
+    whatever way, its source says what becomes of it; nothing is resumed, tried again or held up by itself."""
 
     active_states: tuple[str, ...] = ()
     terminal_states: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     per_issue: Limits = Limits()
     per_day: Limits = Limits()
     in_all: Limits = Limits()
+    tries_once: bool = False
 
     def is_active(self, state: str) -> bool:
         """Whether a tracker state means work; with no active states configured, all but terminal ones do."""

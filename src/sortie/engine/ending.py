@@ -97,7 +97,7 @@ class Ending:
         whoever dies before this is written finds the verdict, and settles once more."""
         schedule, claim, used = self._context.schedule, self._claim, usage != Usage()
         judged, given_up = Next(then="released", why=outcome.error), None
-        if outcome.status == "succeeded" and not outcome.stop:
+        if (outcome.status == "succeeded" and not outcome.stop) or schedule.policy.tries_once:
             judged = self._source.conclude(claim, outcome, self._issue.state, handed)
         elif outcome.status in ("failed", "timed_out", "stalled"):
             given_up = self._source.give_up(claim, outcome, schedule.spent_on(claim.issue_id))

@@ -165,8 +165,8 @@ class Source(Protocol):
         return ()
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
-        """What becomes of an item whose run succeeded. `handed` is None where no hand-off was due, else whether it
-        worked; `state` is the item's own after it."""
+        """What becomes of an item whose run succeeded, or ended in any way where the policy tries each once. `handed`
+        is None where no hand-off was due, else whether it worked; `state` is the item's own after it."""
         ...
 
     def give_up(self, claim: Claim, outcome: Outcome, spent: Spent) -> Next | None:
