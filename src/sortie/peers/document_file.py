@@ -16,11 +16,13 @@ from time import time_ns
 from msgspec import Struct
 
 from ..errors import SortieError
-from ..protocol.changing_places import Version, stamp_of
-from .state_file import not_regular, open_careful, problem_of
+from ..protocol.changing_places import Version, stamp_of, sync_directory, wait_for_writers
+from .state_file import not_regular, open_careful, problem_of, write_all
 
 LIMIT = 512 * 1024 * 1024
-_BEGINNING = 64 * 1024
+_BEGINNING = 8 * 1024
+# A program that saves in place is let finish. One that keeps the file open must not stop us for ever.
+WRITERS_PATIENCE = 1.0
 
 
 class FileStamp(Struct, frozen=True, array_like=True):
@@ -42,7 +44,7 @@ def stamp_from(status: os.stat_result) -> FileStamp:
 class End(Struct, frozen=True):
     """How a file ends and how its lines do: what has to be known to go on in its manner."""
 
-    size: int
+    stamp: FileStamp
     in_midline: bool
     crlf: bool
 
@@ -63,6 +65,10 @@ class DocumentFile:
             raise not_regular(self.path)
         return stamp_from(status)
 
+    def let_writers_finish(self) -> None:
+        """Wait a little for a program that is in the middle of a save."""
+        wait_for_writers(self.path, WRITERS_PATIENCE)
+
     def read(self) -> bytes:
         raw = self.version().raw
         assert raw is not None
@@ -81,11 +87,12 @@ class DocumentFile:
             return Version(stamp_of(status, now), status, raw)
 
     def end(self) -> End:
-        """Reads its beginning and its last byte only."""
+        """Reads its beginning and its last byte only, when nobody is in the middle of a save."""
+        self.let_writers_finish()
         with self._opened(os.O_RDONLY) as (descriptor, status):
             first_line, found, _ = os.pread(descriptor, _BEGINNING, 0).partition(b"\n")
             last = os.pread(descriptor, 1, status.st_size - 1) if status.st_size else b"\n"
-            return End(status.st_size, last != b"\n", bool(found) and first_line.endswith(b"\r"))
+            return End(stamp_from(status), last != b"\n", bool(found) and first_line.endswith(b"\r"))
 
     def write_at_end(self, data: bytes, offset: int) -> FileStamp | None:
         """Append durably; the stamp of the file, or None where it does not hold the data: somebody else wrote.
@@ -94,7 +101,7 @@ class DocumentFile:
         """
         with self._opened(os.O_RDWR | os.O_APPEND) as (descriptor, _):
             try:
-                _write(descriptor, data)
+                write_all(descriptor, data)
                 self._set_exact_time(descriptor)
                 os.fdatasync(descriptor)
             except OSError as error:
@@ -122,6 +129,7 @@ class DocumentFile:
                 raise SortieError(f"{self.path} exists already.", fix="Use it, or move it away first.") from None
         else:
             os.close(descriptor)
+            sync_directory(self.path.parent)
 
     @contextmanager
     def _opened(self, flags: int) -> Iterator[tuple[int, os.stat_result]]:
@@ -154,9 +162,3 @@ class DocumentFile:
         return SortieError(
             f"{self.path} is larger than {LIMIT // 1024**2} MiB.", fix="Move old entries to an archive file."
         )
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

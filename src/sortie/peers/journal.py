@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..errors import SortieError
 from ..protocol.changing_places import sync_directory
-from .state_file import open_careful, problem_of
+from .key_table import KeyTable
+from .state_file import add_line, open_careful, problem_of
 
 Operation = Literal["append", "create", "rewrite", "note", "told"]
+# An agent can write what it likes into the file, and no number in it may be one that a system call does not take.
+_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_BLOCK = 4096
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,7 +45,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     op: Operation
     record: Record | None = None
     # append: where the document ended, what was put before the text, and how its lines end.
-    offset: int = 0
+    offset: _Count = 0
     lead: str = ""
     crlf: bool = False
     # rewrite: the version that is replaced, the new file and where it stood before.
@@ -71,6 +76,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._keys = KeyTable(path.with_suffix(".keys"))
         try:
             self._descriptor, status = open_careful(path, os.O_RDWR | os.O_APPEND)
         except FileNotFoundError:
@@ -87,33 +93,65 @@ class Journal:
             raw = msgspec.json.encode(line) + b"\n"
         except UnicodeEncodeError as error:
             raise SortieError("The text holds characters that UTF-8 has no form for.") from error
+        if os.lseek(self._descriptor, 0, os.SEEK_END) != self.size:
+            self.drop_torn_end()
         position = self.size
-        try:
-            _write(self._descriptor, raw)
-            os.fdatasync(self._descriptor)
-        except OSError as error:
-            os.ftruncate(self._descriptor, position)
-            raise problem_of(self._path, error) from error
-        self.size += len(raw)
+        if line.record is not None and line.record.key:
+            self._prepare_key(line.record.key, position)
+        add_line(self._path, self._descriptor, raw)
+        self.size = position + len(raw)
         return position
 
     def drop(self, position: int) -> None:
         """Take back everything from there on."""
-        os.ftruncate(self._descriptor, position)
-        os.fdatasync(self._descriptor)
+        try:
+            os.ftruncate(self._descriptor, position)
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise problem_of(self._path, error) from error
         self.size = position
 
     def drop_torn_end(self) -> None:
         """A last line without its end was never acknowledged."""
-        if self.size and os.pread(self._descriptor, 1, self.size - 1) != b"\n":
-            start, step = self.size, 4096
-            while start and b"\n" not in os.pread(self._descriptor, self.size - start, start):
-                start = max(0, start - step)
-                step *= 2
-            self.drop(start + os.pread(self._descriptor, self.size - start, start).rfind(b"\n") + 1)
+        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+        start, tail = self.size, b""
+        while start and b"\n" not in tail:
+            start = max(0, start - _BLOCK)
+            tail = os.pread(self._descriptor, _BLOCK, start)
+        whole = start + tail.rfind(b"\n") + 1
+        if whole < self.size:
+            self.drop(whole)
 
     def lines(self, start: int = 0) -> Iterator[tuple[int, Line]]:
         return lines_of(self._path, start)
+
+    def has_key(self, key: str) -> bool:
+        """Whether a record with this key is here, found without reading all of it."""
+        with self._failures_of_keys():
+            if not self._keys.exists():
+                self._keys.make(self._keyed())
+            return any(self._key_at(position) == key for position in self._keys.places(key))
+
+    def _prepare_key(self, key: str, position: int) -> None:
+        with self._failures_of_keys():
+            if not self._keys.exists() or not self._keys.add(key, position):
+                self._keys.make([*self._keyed(), (key, position)])
+
+    def _keyed(self) -> Iterator[tuple[str, int]]:
+        for position, line in self.lines():
+            if line.record is not None and line.record.key:
+                yield line.record.key, position
+
+    def _key_at(self, position: int) -> str:
+        found, line = next(self.lines(position), (-1, None))
+        return line.record.key if found == position and line is not None and line.record is not None else ""
+
+    @contextmanager
+    def _failures_of_keys(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise problem_of(self._keys.path, error) from error
 
 
 def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
@@ -140,9 +178,3 @@ def _decoded(raw: bytes) -> Line | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return line if line.op == "told" or line.record is not None else None
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

@@ -7,58 +7,76 @@ as often as it was written. The time is linear in document and journal, apart fr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 
-from .journal import Line
+from msgspec import Struct
+
+from .journal import Line, Record
+
+_ENDS = (b" \n", b"\t\n", b"\r", b"\v", b"\f")
 
 
-def missing(lines: Iterable[tuple[int, Line]], document: bytes) -> list[tuple[int, Line]]:
-    """Those lines whose text is not in the document and was not written again, in their order."""
-    wanted: list[tuple[int, Line]] = []
+class Missing(Struct, frozen=True):
+    """A record whose text is not in the document; `position` is that of its line in the journal."""
+
+    position: int
+    record: Record
+    is_told: bool
+
+
+def missing(lines: Iterable[tuple[int, Line]], document: bytes) -> list[Missing]:
+    """What is not in the document and was not written again, in the order in which it was written."""
+    wanted: list[tuple[int, Record, bytes]] = []
     again: set[int] = set()
+    told: set[int] = set()
     for position, line in lines:
-        if line.op != "told":
-            again.update(line.of)
-            if line.op != "create" and line.record is not None and line.record.text.strip():
-                wanted.append((position, line))
-    wanted = [(position, line) for position, line in wanted if position not in again]
-    found = occurrences([line.record.text.encode() for _, line in wanted if line.record is not None], document)
+        (told if line.op == "told" else again).update(line.of)
+        if line.op in ("told", "create") or line.record is None:
+            continue
+        if text := normal(line.record.text.encode()):
+            wanted.append((position, line.record, text))
+    wanted = [one for one in wanted if one[0] not in again]
+    found = occurrences([text for _, _, text in wanted], document)
     absent = []
     # The latest of equal texts is the one that an older version does not have.
-    for position, line in wanted:
-        assert line.record is not None
-        text = normal(line.record.text.encode())
-        if found[text]:
-            found[text] -= 1
-        else:
-            absent.append((position, line))
+    for position, record, text in wanted:
+        found[text] -= 1
+        if found[text] < 0:
+            absent.append(Missing(position, record, position in told))
     return absent
 
 
-def occurrences(texts: Iterable[bytes], document: bytes) -> Counter[bytes]:
-    """How often each of the texts, in its normal form, stands in the document at the beginning of a line."""
-    by_first_line: dict[bytes, Counter[bytes]] = {}
-    for text in map(normal, texts):
-        by_first_line.setdefault(text.partition(b"\n")[0], Counter())[text] += 1
+def occurrences(texts: Sequence[bytes], document: bytes) -> Counter[bytes]:
+    """How often each of these texts, which are in their normal form, stands in the document as lines of its own."""
+    most = Counter(texts)
     # Where one text begins with another, the longer one has to be tried first.
-    candidates = {first: sorted(group, key=len, reverse=True) for first, group in by_first_line.items()}
-    content = normal(document, whole=True)
+    by_first_line: dict[bytes, list[bytes]] = {}
+    for text in sorted(most, key=len, reverse=True):
+        by_first_line.setdefault(text.partition(b"\n")[0], []).append(text)
+    content = _without_ends(document)
     found: Counter[bytes] = Counter()
     for start, line in _lines(content):
-        for text in candidates.get(line, ()):
-            if found[text] < by_first_line[line][text] and _stands_at(content, text, start):
+        for text in by_first_line.get(line, ()):
+            if found[text] < most[text] and _stands_at(content, text, start):
                 found[text] += 1
                 break
     return found
 
 
-def normal(text: bytes, *, whole: bool = False) -> bytes:
-    """The text without what editors change by themselves; unless `whole`, without blank lines around it."""
+def normal(text: bytes) -> bytes:
+    """The text without what editors change by themselves."""
+    return _without_ends(text).strip(b"\n")
+
+
+def _without_ends(text: bytes) -> bytes:
+    """Every line without the white space at its end, and with a line feed."""
+    if not any(end in text for end in _ENDS):
+        return text if text.endswith(b"\n") else text.rstrip() + b"\n"
     stripped = bytearray()
     for line in BytesIO(text):
         stripped += line.rstrip() + b"\n"
-    return bytes(stripped) if whole else bytes(stripped.strip(b"\n"))
+    return bytes(stripped)
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:

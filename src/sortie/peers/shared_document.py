@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from ..errors import SortieError
-from ..protocol.changing_places import Identity, identity_of, put_back, replace, sync_directory
 from .document_file import NO_FILE, DocumentFile, FileStamp
+from .document_writer import DocumentWriter, Written
 from .journal import Journal, Line, Record, lines_of
-from .lost_text import missing, occurrences
+from .lost_text import Missing, missing
 from .place import make_state_directory, state_directory
-from .state_file import locked, open_careful, problem_of
+from .state_file import locked, open_careful
 
 PATIENCE = 30.0
 LONGEST_TEXT = 16 * 1024 * 1024
-_TRIES = 20
+
+_UNKNOWN = FileStamp(-1)
 
 
 class _Known(Struct, frozen=True, array_like=True):
@@ -52,7 +53,7 @@ class SharedDocument:
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Nobody else of ours writes meanwhile."""
+        """Nobody else of ours writes meanwhile. What is `lost` counts as told when this ends well."""
         with self._held() as held:
             yield held
             held._tell()
@@ -60,16 +61,12 @@ class SharedDocument:
     def missing(self) -> tuple[Record, ...]:
         """All that was acknowledged and is not in the document, told before or not."""
         with self._held() as held:
-            return tuple(line.record for _, line in held._missing() if line.record is not None)
+            return tuple(one.record for one in held._missing())
 
     def restore(self) -> tuple[Record, ...]:
         """Append what is missing, as what its author wrote."""
         with self._held() as held:
-            lost = held._missing()
-            for position, line in lost:
-                assert line.record is not None
-                held._append(line.record, of=(position,))
-        return tuple(line.record for _, line in lost if line.record is not None)
+            return held._restore()
 
     @contextmanager
     def _held(self) -> Iterator[Held]:
@@ -90,8 +87,10 @@ class Held:
     def __init__(self, file: DocumentFile, journal: Journal, stamp_file: Path) -> None:
         self._file = file
         self._journal = journal
+        self._writer = DocumentWriter(file, journal)
         self._stamp_file = stamp_file
-        self._untold: list[tuple[int, Line]] = []
+        self._stamp = _UNKNOWN
+        self._untold: list[Missing] = []
         self.lost: tuple[Record, ...] = ()
 
     def read(self) -> bytes:
@@ -99,184 +98,105 @@ class Held:
 
     def append(self, text: bytes, record: Record) -> None:
         """Put LF text at the end; durable when it returns. The cost does not depend on the size of the file."""
-        if len(text) > LONGEST_TEXT:
-            raise SortieError(f"A text of more than {LONGEST_TEXT // 1024**2} MiB does not belong into a document.")
-        try:
-            content = text.replace(b"\r\n", b"\n").decode()
-        except UnicodeDecodeError as error:
-            raise SortieError("The text is not UTF-8.", fix="Give it as plain text.") from error
+        content = _text(text)
         if not content.endswith("\n"):
             content += "\n"
-        self._append(msgspec.structs.replace(record, text=content))
-
-    def create(self, content: bytes, record: Record) -> None:
-        """Make the document, where there is none."""
-        self._file.make_empty()
-        sync_directory(self._file.path.parent)
-        self._append(msgspec.structs.replace(record, text=content.decode()), op_create=True)
-
-    def note(self, record: Record) -> None:
-        """Put on record what was found in the document; it stays as it is."""
-        stamp = self._file.stamp()
-        self._journal.append(Line(op="note", record=record))
-        self._remember(stamp)
-
-    def done(self, key: str) -> bool:
-        """Whether a write with this key is on record."""
-        return any(line.record is not None and line.record.key == key for _, line in self._journal.lines())
+        self._wrote(self._writer.append(msgspec.structs.replace(record, text=content)))
 
     def rewrite(self, edit: Callable[[bytes], bytes], record: Record) -> None:
         """Replace the content by what `edit` makes of it; it is asked again when somebody else wrote in between."""
-        for _ in range(_TRIES):
-            before = self._file.version()
-            assert before.raw is not None
-            try:
-                after = edit(before.raw)
-            except SortieError:
-                if before.stamp.shows(self._file.path.lstat()):
-                    raise
-                continue
-            if after == before.raw:
-                self.note(record)
-                return
-            start = self._journal.size
+        self._wrote(self._writer.rewrite(edit, record))
 
-            def on_record(beside: Path, ours: Identity, base: Identity = before.stamp.identity) -> None:
-                line = Line(op="rewrite", record=record, base=base, inode=ours[1], beside=beside.name)
-                self._journal.append(line)
+    def create(self, content: bytes, record: Record) -> None:
+        """Make the document, where there is none."""
+        text = _text(content)
+        self._file.make_empty()
+        self._wrote(self._writer.append(msgspec.structs.replace(record, text=text), op="create"))
 
-            try:
-                replaced = replace(self._file.path, before, after, before_swap=on_record)
-            except OSError as error:
-                self._journal.drop(start)
-                raise problem_of(self._file.path, error) from error
-            if replaced is not None:
-                self._remember(self._file.stamp())
-                return
-            self._journal.drop(start)
-        raise self._restless()
+    def note(self, record: Record) -> None:
+        """Put on record what was found in the document; it stays as it is."""
+        self._journal.append(Line(op="note", record=record))
+        self._remember()
 
-    def _append(self, record: Record, *, op_create: bool = False, of: tuple[int, ...] = ()) -> None:
-        for _ in range(_TRIES):
-            end = self._file.end()
-            line = Line(
-                op="create" if op_create else "append",
-                record=record,
-                offset=end.size,
-                lead="\n" if end.in_midline else "",
-                crlf=end.crlf,
-                of=of,
-            )
-            position = self._journal.append(line)
-            try:
-                stamp = self._file.write_at_end(line.written(), end.size)
-            except SortieError:
-                self._journal.drop(position)
-                raise
-            if stamp is None and self._has(record):
-                stamp = self._file.stamp()
-            if stamp is not None:
-                self._remember(stamp)
-                return
-            self._journal.drop(position)
-        raise self._restless()
+    def done(self, key: str) -> bool:
+        """Whether a write with this key is on record."""
+        return self._journal.has_key(key)
 
     def _catch_up(self) -> None:
         """Finish or drop what a dead writer left, and find out what others have thrown out."""
-        known, stamp = self._last_known(), self._file.stamp()
-        if known is not None and known.journal == self._journal.size and known.document == stamp:
+        known = self._last_known()
+        self._stamp = self._file.stamp()
+        if known == _Known(self._journal.size, self._stamp):
             return
+        self._file.let_writers_finish()
+        is_as_left = known is not None and known.document == self._file.stamp()
         self._journal.drop_torn_end()
-        start = known.journal if known is not None and known.journal <= self._journal.size else 0
+        start = known.journal if known is not None and 0 <= known.journal <= self._journal.size else 0
         last = None
         for last in self._journal.lines(start):  # noqa: B007 - the last one is what we want
             pass
         if last is not None:
-            self._finish(*last)
-        if known is None or known.document != stamp:
-            told = {position for _, line in self._journal.lines() if line.op == "told" for position in line.of}
-            self._untold = [(position, line) for position, line in self._missing() if position not in told]
-            self.lost = tuple(line.record for _, line in self._untold if line.record is not None)
-        self._remember(self._file.stamp())
+            self._writer.finish(*last)
+        self._stamp = self._file.stamp()
+        if not is_as_left:
+            self._untold = [one for one in self._missing() if not one.is_told]
+            self.lost = tuple(one.record for one in self._untold)
+        self._remember()
 
-    def _finish(self, position: int, line: Line) -> None:
-        if line.op in ("append", "create"):
-            self._finish_append(position, line)
-        elif line.op == "rewrite":
-            self._finish_rewrite(position, line)
-
-    def _finish_append(self, position: int, line: Line) -> None:
-        assert line.record is not None
-        if self._file.stamp() == NO_FILE:
-            self._journal.drop(position)
-            return
-        data = line.written()
-        there, size = self._file.part(line.offset, len(data))
-        if there == data:
-            return
-        if data.startswith(there) and size == line.offset + len(there):
-            if self._file.write_at_end(data[len(there) :], size) is not None:
-                return
-        elif self._has(line.record):
-            return
-        self._journal.drop(position)
-        self._append(line.record, op_create=line.op == "create", of=line.of)
-
-    def _finish_rewrite(self, position: int, line: Line) -> None:
-        path, beside = self._file.path, self._file.path.with_name(line.beside)
-        in_place = self._file.stamp().inode == line.inode
-        if in_place and beside.exists():
-            displaced = beside.lstat()
-            if identity_of(displaced) != line.base and displaced.st_ino != line.inode:
-                put_back(beside, path, identity_of(path.lstat()))
-                in_place = False
-        beside.unlink(missing_ok=True)
-        assert line.record is not None
-        if not in_place and not (line.record.text and self._has(line.record)):
-            self._journal.drop(position)
-
-    def _has(self, record: Record) -> bool:
-        return any(occurrences([record.text.encode()], self._file.read()).values())
-
-    def _missing(self) -> list[tuple[int, Line]]:
+    def _missing(self) -> list[Missing]:
         content = b"" if self._file.stamp() == NO_FILE else self._file.read()
         archive = DocumentFile(self._file.path.with_name(f"{self._file.path.stem}_ARCHIVE.md"))
-        if archive.stamp() != NO_FILE:
+        with suppress(SortieError):  # there is none, or something that is none
             content += b"\n" + archive.read()
         return missing(self._journal.lines(), content)
 
+    def _restore(self) -> tuple[Record, ...]:
+        restored = []
+        for one in self._missing():
+            self._wrote(self._writer.append(one.record, of=(one.position,)))
+            restored.append(one.record)
+        return tuple(restored)
+
     def _tell(self) -> None:
         if self._untold:
-            positions = tuple(position for position, _ in self._untold)
-            self._untold = []
-            stamp = self._file.stamp()
-            self._journal.append(Line(op="told", of=positions))
-            self._remember(stamp)
+            told, self._untold = self._untold, []
+            with suppress(SortieError):  # then it is told once more, which is better than to fail what was done
+                self._journal.append(Line(op="told", of=tuple(one.position for one in told)))
+                self._remember()
 
     def _last_known(self) -> _Known | None:
         try:
             descriptor, _ = open_careful(self._stamp_file, os.O_RDONLY)
-        except FileNotFoundError:
+        except (FileNotFoundError, SortieError):
             return None
         try:
             return msgspec.json.decode(os.read(descriptor, 4096), type=_Known)
-        except msgspec.MsgspecError:
+        except (OSError, msgspec.MsgspecError):
             return None
         finally:
             os.close(descriptor)
 
-    def _remember(self, stamp: FileStamp) -> None:
-        """What the next holder may rely on. As long as something lost was not told, it is to look itself."""
-        said = b"" if self._untold else msgspec.json.encode(_Known(self._journal.size, stamp))
-        descriptor, _ = open_careful(self._stamp_file, os.O_WRONLY | os.O_CREAT)
-        try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, said, 0)
-        finally:
-            os.close(descriptor)
+    def _wrote(self, written: Written) -> None:
+        # What others did while we held the lock nobody has looked at yet.
+        self._stamp = written.after if written.before == self._stamp else _UNKNOWN
+        self._remember()
 
-    def _restless(self) -> SortieError:
-        return SortieError(
-            f"{self._file.path} was changed by another program {_TRIES} times while it was being written.",
-            fix="Let that program write less often.",
-        )
+    def _remember(self) -> None:
+        """What the next holder may rely on. As long as something lost was not told, it is to look itself."""
+        said = msgspec.json.encode(_Known(self._journal.size, _UNKNOWN if self._untold else self._stamp))
+        with suppress(OSError, SortieError):  # without it the next holder looks itself
+            descriptor, _ = open_careful(self._stamp_file, os.O_WRONLY | os.O_CREAT)
+            try:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, said, 0)
+            finally:
+                os.close(descriptor)
+
+
+def _text(raw: bytes) -> str:
+    if len(raw) > LONGEST_TEXT:
+        raise SortieError(f"A text of more than {LONGEST_TEXT // 1024**2} MiB does not belong into a document.")
+    try:
+        return raw.replace(b"\r\n", b"\n").decode()
+    except UnicodeDecodeError as error:
+        raise SortieError("The text is not UTF-8.", fix="Give it as plain text.") from error

@@ -33,6 +33,7 @@ _FIXES = {
     errno.EACCES: "Allow this user to read and write it and its directory.",
     errno.EPERM: "Allow this user to read and write it and its directory.",
     errno.EROFS: "Run the command where that file system can be written; inside a sandbox it often cannot.",
+    errno.ETXTBSY: "Close it in the program that has it open for writing.",
 }
 
 
@@ -45,7 +46,10 @@ def problem_of(path: Path, error: OSError) -> SortieError:
 
 
 def not_regular(path: Path) -> SortieError:
-    return SortieError(f"{path} is not a regular file of its own.", fix="Remove what stands at that name.")
+    return SortieError(
+        f"{path} is not a regular file of its own, but a link, a directory or something else.",
+        fix="Put a regular file in its place.",
+    )
 
 
 def open_careful(path: Path, flags: int, mode: int = 0o600) -> tuple[int, os.stat_result]:
@@ -66,17 +70,36 @@ def open_careful(path: Path, flags: int, mode: int = 0o600) -> tuple[int, os.sta
     return descriptor, status
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def add_line(path: Path, descriptor: int, line: bytes) -> None:
+    """Put a line at the end, on disk when it returns; when that fails, nothing of it stays."""
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    try:
+        write_all(descriptor, line)
+        os.fdatasync(descriptor)
+    except OSError as error:
+        with suppress(OSError):  # a line without an end is nobody's
+            os.ftruncate(descriptor, end)
+        raise problem_of(path, error) from error
+
+
 @contextmanager
 def locked(path: Path, patience: float) -> Iterator[None]:
     """Hold the lock `path`; SortieError with the holder's name after `patience` seconds."""
-    descriptor = _acquire(path, time.monotonic() + patience, patience)
+    descriptor = _acquire(path, patience)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _acquire(path: Path, deadline: float, patience: float) -> int:
+def _acquire(path: Path, patience: float) -> int:
+    deadline = time.monotonic() + patience
     while True:
         try:
             descriptor, _ = open_careful(path, os.O_RDWR | os.O_CREAT)

@@ -19,7 +19,7 @@ from ..process.identity import RUN_MARK, ProcessIdentity, identify, is_of_run, l
 from ..process.process_table import look_up, snapshot
 from ..protocol.changing_places import sync_directory
 from .place import Place, make_state_directory
-from .state_file import locked, open_careful, problem_of
+from .state_file import add_line, locked, open_careful, problem_of
 
 NAME = "turns.jsonl"
 INTERRUPTED = "interrupted"
@@ -106,7 +106,7 @@ class TurnRegister:
                     )
                 if turn.is_open:
                     ended = msgspec.structs.replace(turn, ended=began, outcome=INTERRUPTED)
-                    _add(descriptor, ended)
+                    self._add(descriptor, ended)
             number = turns[-1].number + 1 if turns else 1
             turn = Turn(
                 number=number,
@@ -119,7 +119,7 @@ class TurnRegister:
                 cursor=cursor,
                 owner=identify(os.getpid()),
             )
-            _add(descriptor, turn)
+            self._add(descriptor, turn)
             return turn
 
     def amend(self, number: int, **changes: Any) -> Turn:
@@ -131,7 +131,7 @@ class TurnRegister:
                     f"There is no turn {number} in {self._place.root}.", fix="See `sortie turn --list`."
                 )
             changed = msgspec.structs.replace(turn, **changes)
-            _add(descriptor, changed)
+            self._add(descriptor, changed)
             return changed
 
     def end(self, number: int, outcome: str, ended: float, **changes: Any) -> Turn:
@@ -144,6 +144,9 @@ class TurnRegister:
             return
         with os.fdopen(descriptor, "rb") as file:
             yield from file
+
+    def _add(self, descriptor: int, turn: Turn) -> None:
+        add_line(self._place.state / NAME, descriptor, msgspec.json.encode(turn) + b"\n")
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
@@ -177,11 +180,6 @@ def is_alive(turn: Turn) -> bool:
         for process in snapshot().values()
         if not process.ended
     )
-
-
-def _add(descriptor: int, turn: Turn) -> None:
-    os.write(descriptor, msgspec.json.encode(turn) + b"\n")
-    os.fdatasync(descriptor)
 
 
 def _decoded(line: bytes) -> Turn | None:

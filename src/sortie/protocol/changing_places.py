@@ -8,13 +8,15 @@ read, it is put back.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from time import time_ns
+from signal import SIGURG
+from time import monotonic, sleep, time_ns
 from typing import NamedTuple
 
 # The clock of a file system ticks: a file that changed just now may change again under the same time stamp. Linux
@@ -22,6 +24,9 @@ from typing import NamedTuple
 TICK_NS = 20_000_000
 COARSE_TICK_NS = 2_000_000_000
 
+_PAUSE = 0.002
+
+_SUFFIX = ".tmp"
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
@@ -92,11 +97,13 @@ def replace(
     after: bytes,
     swap: Swap = exchange,
     before_swap: Callable[[Path, Identity], None] = lambda *_: None,
+    patience: float = 0.0,
 ) -> Stamp | None:
     """Put `after` in the place of `before`; None, with nothing changed, if something else is there.
 
     When anything fails, the file is as it was and no temporary file stays. `before_swap` is told where the new file
-    stands and the identity that the file is about to have; when it fails, so does this.
+    stands and the identity that the file is about to have; when it fails, so does this. Somebody who has the old
+    file open for writing is waited for; OSError with ETXTBSY if that takes longer than `patience`, if there is any.
     """
     temporary, ours = _write_beside(path, before.status, after)
     try:
@@ -104,9 +111,12 @@ def replace(
             return None
         before_swap(temporary, ours.identity)
         if swap(temporary, path):
-            replaced = _holds(temporary, before)
+            in_use = patience > 0 and not wait_for_writers(temporary, patience)
+            replaced = not in_use and _holds(temporary, before)
             if not replaced:
                 put_back(temporary, path, ours.identity, swap)
+            if in_use:
+                raise OSError(errno.ETXTBSY, os.strerror(errno.ETXTBSY), str(path))
         else:
             # What a plain rename destroys cannot be looked at; the comparison just made has to do.
             temporary.replace(path)
@@ -132,12 +142,49 @@ def put_back(displaced: Path, path: Path, ours: Identity, swap: Swap = exchange)
         in_place = returned
 
 
+def wait_for_writers(path: Path, patience: float) -> bool:
+    """Whether nobody has this file open for writing, so that a save in place is over; asked for some seconds."""
+    deadline = monotonic() + patience
+    while _is_open_for_writing(path):
+        if monotonic() >= deadline:
+            return False
+        sleep(_PAUSE)
+    return True
+
+
+def is_beside(path: Path, name: str) -> bool:
+    """Whether this is the name of a new version that waits to take the place of the file."""
+    return name.startswith(_prefix(path)) and name.endswith(_SUFFIX) and "/" not in name
+
+
 def sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_open_for_writing(path: Path) -> bool:
+    """The system grants a lease only where nobody writes. It tells that to the owner alone; to others it is no."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Whoever opens the file in this instant makes the system send a signal, and the usual one would end us.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.sortie-"
 
 
 def _holds(path: Path, version: Version) -> bool:
@@ -158,7 +205,7 @@ def _write_beside(path: Path, like: os.stat_result, content: bytes) -> tuple[Pat
     """A new file with this content, on disk."""
     from tempfile import mkstemp
 
-    descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    descriptor, name = mkstemp(prefix=_prefix(path), suffix=_SUFFIX, dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
