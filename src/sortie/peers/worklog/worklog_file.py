@@ -19,7 +19,7 @@ from ...errors import SortieError
 from ..author import Author, AuthorityError
 from ..document_file import DocumentFile
 from ..journal import Record
-from ..shared_document import Held, SharedDocument
+from ..shared_document import PATIENCE, Held, SharedDocument
 from . import head_edit
 from .body import one_line
 from .compose import (
@@ -58,8 +58,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
 
 
 class WorklogFile:
-    def __init__(self, path: Path, *, session_id: str = "") -> None:
-        self._document = SharedDocument(path)
+    def __init__(self, path: Path, *, session_id: str = "", patience: float = PATIENCE) -> None:
+        self._document = SharedDocument(path, patience=patience)
         self._file = DocumentFile(self._document.path)
         self._session_id = session_id
 
@@ -72,8 +72,18 @@ class WorklogFile:
     def read(self) -> Worklog:
         return parse(self._document.read())
 
-    def record(self, what: AnyRecordable, author: Author, *, at: float, key: str = "", actor: str = "") -> Recorded:
-        """`actor` is whose entry it is, where the orchestrator writes for an agent."""
+    def record(
+        self,
+        what: AnyRecordable,
+        author: Author,
+        *,
+        at: float,
+        key: str = "",
+        actor: str = "",
+        set_status: bool = True,
+    ) -> Recorded:
+        """`actor` is whose entry it is, where the orchestrator writes for an agent. Without `set_status` only the entry
+        is written: who works on many things at once has no status line."""
         name = _actor(author, actor)
         if isinstance(what, Decision) and what.mode == "maintainer adjudication" and author.role != "maintainer":
             raise AuthorityError(
@@ -90,7 +100,7 @@ class WorklogFile:
             record = _record(
                 author, at, key=key, subject=" ".join(event_ids), text=text, digest=digest(trimmed(text))
             )
-            self._write(held, what, name, at, text, record)
+            self._write(held, what, name, at, text, record, _status_after(what) if set_status else "")
             return Recorded(event_ids=event_ids, lost=held.lost)
 
     def set_status(self, agent: str, text: str, author: Author, at: float) -> None:
@@ -137,8 +147,9 @@ class WorklogFile:
                     found.setdefault(entry_id_of(word), record)
         return found
 
-    def _write(self, held: Held, what: AnyRecordable, name: str, at: float, text: str, record: Record) -> None:
-        status = _status_after(what)
+    def _write(
+        self, held: Held, what: AnyRecordable, name: str, at: float, text: str, record: Record, status: str
+    ) -> None:
         row = index_row(what, actor=name, at=at) if isinstance(what, Decision) else ""
         if status and self._status_now(name) == status:
             status = ""
