@@ -159,3 +159,19 @@ def test_without_git_nobody_is_warned_of_a_repository(scene, doctor, monkeypatch
     (scene.directory / "bin/sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(scene.directory / "bin"))
     assert "repository" not in verdicts(doctor("--json"))
+
+
+def test_a_work_log_is_looked_at_and_not_made(scene, doctor):
+    """LOG-14"""
+    text = scene.workflow.read_text().replace("agent:\n", "worklog: WORKLOG.md\nagent:\n", 1)
+    scene.workflow.write_text(text)
+    check = verdicts(doctor("--json"))["work log"]
+    assert (check["verdict"], check["detail"]) == ("PASS", f"{scene.directory} can be written")
+    assert not (scene.directory / "WORKLOG.md").exists()
+    assert not (scene.directory / ".sortie").exists()
+    (scene.directory / ".sortie").touch()
+    check = verdicts(doctor("--json"))["work log"]
+    assert (check["verdict"], check["detail"]) == ("FAIL", f"{scene.directory}/.sortie cannot be written.")
+    (scene.directory / "WORKLOG.md").mkdir()
+    check = verdicts(doctor("--json"))["workflow"]
+    assert "WORKLOG.md is a directory" in check["detail"]

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from ..agents.agent import Finding
 from ..engine.probe import examine_agent
 from ..errors import SortieError, StoreError, WorkspaceError
+from ..peers.place import state_directory
 from ..runs.run_log import archive_directory, logs_directory
 from ..sources.adapters import build_tracker, check_workflow, load_workflow
 from ..sources.warnings import look_at, unnamed_states, warnings_about
@@ -82,6 +83,7 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
         *anyio.run(agent, loaded, env_file, probe),
         store(config),
         workspaces(config),
+        *work_log(config),
         *repository(config),
         disk(config),
         open_files(config),
@@ -169,6 +171,13 @@ def workspaces(config: Config) -> Finding:
     except WorkspaceError as error:
         return Finding("FAIL", "workspaces", error.message, error.fix)
     return writable("workspaces", root, "workspace.root")
+
+
+def work_log(config: Config) -> Iterator[Finding]:
+    """What is wrong with the file itself, the workflow's own check says; what we remember of it lies beside it."""
+    if config.worklog is not None:
+        found = writable("work log", state_directory(config.worklog.parent), "worklog")
+        yield found if found.verdict == "FAIL" else writable("work log", config.worklog.parent, "worklog")
 
 
 def writable(name: str, directory: Path, key: str) -> Finding:

@@ -11,12 +11,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..agents.agent import Agent, AgentSettings
-from ..core.conclude import Next, Outcome, judge_issue, wants_handoff
-from ..core.events import Level
-from ..core.model import Issue, Usage
+from ..core.conclude import Next, Outcome, Settlement, judge_issue, wants_handoff
+from ..core.events import EffectPlanned, Level
+from ..core.model import Issue, Park, Usage
 from ..core.observe import Look, held_elsewhere
 from ..core.policy import Policy
 from ..core.records import Claim, WorkspaceRecord
+from ..core.redact import Redactor
 from ..core.schedule import Schedule
 from ..errors import AgentError, ConfigurationError
 from ..hosts.host import Removal
@@ -39,7 +40,7 @@ from ..trackers.tracker import Candidates, Tracker, fetch_each
 from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
-from . import adapters, comments
+from . import adapters, comments, work_log
 from .source import Renewal, RunFacts, Source, Write
 from .warnings import Warning, warnings_about
 
@@ -71,6 +72,7 @@ class IssueSource(Source):
         self.poll_interval = config.polling.interval
         self.workspace_root = str(config.workspace.root)
         self.keep_days = float(config.workspace.archive_keep_days)
+        self._work_log = work_log.WorkLog(config.worklog, hide=Redactor(self._secrets).text)
         self._was_broken = False
         self._owns_tracker = True
         self._last_answer: Candidates | None = None
@@ -98,6 +100,7 @@ class IssueSource(Source):
     # -- what there is to do ----------------------------------------------------------------------------------
 
     async def look(self, schedule: Schedule) -> Look:
+        await self._work_log.prepare()
         candidates = await self.tracker.fetch_candidates()
         # Tools of agents ask the same tracker: what changed is counted from the last look, not the last answer.
         changed = candidates.changed_since(self._last_answer)
@@ -136,6 +139,9 @@ class IssueSource(Source):
 
     async def comment(self, issue_id: str, body: str) -> None:
         await self.tracker.comment(issue_id, body)
+
+    async def record(self, effect: EffectPlanned) -> None:
+        await work_log.record(effect)
 
     # -- how it is run ----------------------------------------------------------------------------------------
 
@@ -227,11 +233,12 @@ class IssueSource(Source):
     def progress_state(self, issue: Issue) -> str:  # noqa: ARG002 - one for all issues
         return self.config.tracker.in_progress_state
 
-    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:  # noqa: ARG002
+    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:
+        recorded = self._work_log.claimed(issue, claim)
         if not self.config.tracker.comments.on_dispatch:
-            return ()
+            return recorded
         text = comments.on_dispatch(claim.agent, claim.attempt)
-        return (Write(name="dispatch", verb="comment", argument=text),)
+        return (Write(name="dispatch", verb="comment", argument=text), *recorded)
 
     def writes_at_end(
         self, issue: Issue, claim: Claim, outcome: Outcome, usage: Usage, seconds: float
@@ -247,6 +254,14 @@ class IssueSource(Source):
             text = comments.on_failure(outcome, usage, seconds)
             writes.append(Write(name="failure", verb="comment", argument=text))
         return writes
+
+    def writes_when_settled(
+        self, issue: Issue, claim: Claim, outcome: Outcome, then: Settlement
+    ) -> Sequence[Write]:
+        return self._work_log.settled(issue, claim, outcome, then)
+
+    def writes_when_parked(self, issue: Issue, park: Park) -> Sequence[Write]:
+        return self._work_log.parked(issue, park)
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
         return judge_issue(outcome, self.policy, state, handed, by_hand=claim.by_hand)

@@ -15,8 +15,9 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from ..agents.agent import AgentSettings
-from ..core.conclude import Next, Outcome, is_agent_fault
-from ..core.model import AgentChoice, Blocker, Issue, Usage
+from ..core.conclude import Next, Outcome, Settlement, is_agent_fault
+from ..core.events import EffectPlanned
+from ..core.model import AgentChoice, Blocker, Issue, Park, Usage
 from ..core.observe import Look, fingerprint
 from ..core.policy import Spent
 from ..core.records import Claim
@@ -35,7 +36,7 @@ from ..protocol.safefiles import open_directory, write_atomic
 from ..runs.environment import passed_on
 from ..runs.spec import RunSpec
 from ..runs.task_verdict import decode_product
-from . import plan_commands
+from . import plan_commands, work_log
 from .plan_messages import Memory, PlanMessages
 from .plan_rules import agent_spec, policy_of, secrets_of_plan
 from .plan_specs import CUT_SHORT, TaskSpecs
@@ -88,6 +89,7 @@ class PlanSource(Source):
         self.schedule = Schedule()
         self.progress = Progress(plan, self.inputs.digest, lambda name: self.schedule.spent_on(name).sessions)
         self._messages = PlanMessages(plan)
+        self._work_log = work_log.WorkLog(plan.worklog, plan.mailbox, self._hide)
         self._specs = TaskSpecs(plan, self.progress, self.inputs)
         self._version = plan.version
         self._has_looked = False
@@ -139,6 +141,7 @@ class PlanSource(Source):
     async def look(self, schedule: Schedule) -> Look:  # noqa: ARG002 - it is the one that we remember
         states = self.progress.states
         first, self._has_looked = not self._has_looked, True
+        await self._work_log.prepare()
         if first:
             await to_thread.run_sync(self._keep_a_copy)
         return Look(
@@ -251,6 +254,21 @@ class PlanSource(Source):
             await put_report(self.plan, issue_id, body)
         else:
             await append_escalation(self.plan, body)
+
+    async def record(self, effect: EffectPlanned) -> None:
+        await work_log.record(effect)
+
+    def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:
+        return self._work_log.claimed(issue, claim)
+
+    def writes_when_settled(
+        self, issue: Issue, claim: Claim, outcome: Outcome, then: Settlement
+    ) -> Sequence[Write]:
+        files = [path for path, _, _ in decode_product(outcome.product).files] if outcome.product else []
+        return self._work_log.settled(issue, claim, outcome, then, files)
+
+    def writes_when_parked(self, issue: Issue, park: Park) -> Sequence[Write]:
+        return self._work_log.parked(issue, park)
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:  # noqa: ARG002
         if not outcome.product:
