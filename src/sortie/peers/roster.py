@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ..errors import SortieError
+
 if TYPE_CHECKING:
     from .place import Place
 
@@ -53,7 +55,7 @@ def problem_with_name(name: str) -> str:
         return f"is longer than {LONGEST_NAME} characters"
     if fold(name) in RESERVED:
         return "has a meaning of its own; choose another name"
-    if not name.isprintable() or any(c in name for c in "|`<>()[]{}:,/\\#*"):
+    if not name.isprintable() or any(c in name for c in "|`<>()[]{}:,=/\\#*"):
         return "has a character that has a meaning in the documents; use letters, digits, - and _"
     return ""
 
@@ -71,16 +73,13 @@ def collisions(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def roster_of(place: Place) -> Roster:
-    """From the charter; where it names nobody, from the settings; where they do not either, from the mailbox.
+    """From the charter in force; where it names nobody, from the settings; where they do not, from the mailbox.
 
     Never raises: a document that cannot be used is named in `problem`, and the next one is asked.
     """
     problems: list[str] = []
-    for path, read in ((place.charter, _in_charter), (place.settings, _in_settings), (place.mailbox, _in_mailbox)):
-        data = _content(path, problems)
-        roster = read(data) if data is not None else Roster()
-        if roster.problem:
-            problems.append(f"{path.name}: {roster.problem}")
+    for read in (_in_charter, _in_settings, _in_mailbox):
+        roster = read(place, problems)
         if roster.agents:
             return Roster(agents=roster.agents, maintainer=roster.maintainer, problem="; ".join(problems))
     return Roster(problem="; ".join(problems) or "no document says who takes part")
@@ -99,42 +98,52 @@ def _content(path: Path, problems: list[str]) -> bytes | None:
         return None
 
 
-def _in_charter(data: bytes) -> Roster:
-    from .charter.charter import parse_charter
+def _in_charter(place: Place, problems: list[str]) -> Roster:
+    from .charter.charter_file import CharterFile
 
-    roster = parse_charter(data).roster
-    return roster if roster.agents else Roster(problem="the charter names no agent")
+    try:
+        found = CharterFile(place).in_force()
+    except SortieError as error:
+        problems.append(error.message.rstrip("."))
+        return Roster()
+    if found is not None and not found.charter.roster.agents:
+        problems.append(f"{place.charter.name} names no agent")
+    return found.charter.roster if found is not None else Roster()
 
 
-def _in_settings(data: bytes) -> Roster:
+def _in_settings(place: Place, problems: list[str]) -> Roster:
     """Its two keys about people, whatever else is in it; who reads all of it is stricter."""
     from ..workflow.document import Extent, decode, read_tree
     from ..workflow.problems import Problems
 
-    problems = Problems("")
-    text = decode(data, problems)
+    if (data := _content(place.settings, problems)) is None:
+        return Roster()
+    found = Problems(place.settings.name)
+    text = decode(data, found)
     extent = Extent(noun="the settings", key="agents", first_line=1, most_values=5_000)
-    tree = read_tree(text, problems, extent) if text is not None else None
-    if tree is None:
-        return Roster(problem=str(problems.in_order()[0]) if problems.in_order() else "it cannot be read")
-    agents, maintainer = tree.values.get("agents"), tree.values.get("maintainer")
-    if not isinstance(agents, dict | list):
-        return Roster(problem="it has no map `agents`")
-    names = [name for name in map(str, agents) if not problem_with_name(name)]
+    tree = read_tree(text, found, extent) if text is not None else None
+    problems += [str(problem) for problem in found.in_order()[:1]]
+    agents, maintainer = (tree.values.get("agents"), tree.values.get("maintainer")) if tree else (None, None)
+    if tree is not None and not isinstance(agents, dict):
+        problems.append(f"{place.settings.name} has no map `agents`")
+        agents = {}
+    names = [name for name in agents or {} if not problem_with_name(name)]
     return Roster(agents=_each_once(names), maintainer=maintainer if isinstance(maintainer, str) else MAINTAINER)
 
 
-def _in_mailbox(data: bytes) -> Roster:
+def _in_mailbox(place: Place, problems: list[str]) -> Roster:
     """The rows of its snapshot: one for each agent, and one for the maintainer."""
     from .charter.cells import folded, plain
     from .charter.markdown import read_markdown
 
+    if (data := _content(place.mailbox, problems)) is None:
+        return Roster()
     for section in read_markdown(data).sections:
         if folded(section.title).startswith("inbox snapshot"):
             names = [plain(row.cell("agent", "name")) for row in section.rows]
-            agents = [name for name in names if not problem_with_name(name)]
-            return Roster(agents=_each_once(agents))
-    return Roster(problem="it has no inbox snapshot")
+            return Roster(agents=_each_once(name for name in names if not problem_with_name(name)))
+    problems.append(f"{place.mailbox.name} has no inbox snapshot")
+    return Roster()
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:

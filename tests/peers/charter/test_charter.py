@@ -118,7 +118,7 @@ def test_the_same_in_another_form(written):
 def test_columns_stand_in_any_order_and_more_are_welcome():
     """LOG-08"""
     charter = read(
-        "## Lanes\n| Since | Files | Note | Owner | Lane |\n|--|--|--|--|--|\n| May | `a/**` | x | alice | A | b |\n"
+        "## Lanes\n| At | Files | Note | Owner | Lane |\n|--|--|--|--|--|\n| May | `a/**` | x | alice | A | b |\n"
     )
     assert [(lane.name, lane.owner, lane.globs) for lane in charter.lanes] == [("A", "alice", ("a/**",))]
     assert charter.remarks == ()
