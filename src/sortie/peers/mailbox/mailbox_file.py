@@ -1,0 +1,217 @@
+"""MAILBOX.md of a checkout: every operation on it, under its lock, with who did it on record.
+
+A message is sent when `send` returns: whatever happens after, it is in the file once. Where somebody's editor saved
+an older version over messages or answers, whoever writes next puts them back, and says so on their cards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from ...errors import SortieError
+from ...workflow.problems import did_you_mean, listed
+from ..author import Author
+from ..journal import Record
+from ..place import Place
+from ..roster import Roster, roster_of
+from ..shared_document import Held, SharedDocument
+from .deadlines import Overdue, TurnsOf, overdue
+from .derive import closed_ids, rederived
+from .draft import Draft, message_of
+from .edits import day_of, new_mailbox, next_id, one_card, with_answer, with_message
+from .message import EVERYBODY, Message, Status, folded, unread_by
+from .parse import Card, Mailbox, parse
+from .restore import record_of, restored
+from .transitions import People, check_move, is_there_already, status_after
+from .write_card import LONGEST_ANSWER, answer_line, one_line, piece_of
+
+ARCHIVE = "MAILBOX_ARCHIVE.md"
+
+
+class _Taken(Exception):
+    """Somebody who knows nothing of our lock has used the ID meanwhile."""
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """What a write did. `repeated`: it had been done before, and nothing was written. `restored` are messages that
+    had been saved over and are there again."""
+
+    message: Message
+    repeated: bool = False
+    restored: tuple[str, ...] = ()
+
+
+class MailboxFile:
+    def __init__(self, place: Place, *, roster: Roster | None = None, patience: float = 30.0) -> None:
+        self.path = place.mailbox
+        self.archive_path = place.mailbox.with_name(ARCHIVE)
+        self.roster = roster or roster_of(place)
+        self.document = SharedDocument(self.path, patience=patience)
+
+    @property
+    def people(self) -> People:
+        return People(self.roster.agents, self.roster.maintainer)
+
+    def create(self, author: Author, at: float) -> None:
+        """A mailbox without messages, where there is none."""
+        with self.document.held() as held:
+            held.create(new_mailbox(self.roster.names, at), record_of(author, at, "mailbox begun"))
+
+    def read(self) -> Mailbox:
+        """As it is; raises where it is damaged, because an empty mailbox would say that there is no mail."""
+        return self._sound(self.document.read())
+
+    def unread(self, agent: str) -> list[Message]:
+        """What this agent has not answered in any way, the oldest first."""
+        return unread_by(self.read().messages[::-1], [agent])[folded(agent)]
+
+    def overdue(self, now: float, turns_of: TurnsOf) -> list[Overdue]:
+        """The oldest first."""
+        return overdue(self.read().messages[::-1], now, turns_of, self.roster.agents)
+
+    def send(self, draft: Draft, author: Author, *, at: float, key: str = "") -> Done:
+        """Put a message on top. With a key it happens once, however often it is asked for."""
+        recipients = tuple(dict.fromkeys(self._recipient(name) for name in draft.to))
+        if not recipients:
+            raise SortieError("A message without a receiver reaches nobody.", fix=f"Name {self._who()}.")
+        with self.document.held() as held:
+            back = restored(self, held, at)
+            if key and held.done(key):
+                return Done(message=self._sent_with(key), repeated=True, restored=back)
+            while True:
+                mailbox = self._sound(held.read())
+                new_id = next_id(mailbox, at, self._other_ids(mailbox, at))
+                message = message_of(draft, new_id, author, recipients, at)
+                record = record_of(author, at, f"{new_id} sent", text=piece_of(message), key=key)
+                try:
+                    self._rewrite(held, mailbox, _adding(message, self.roster.names), record)
+                except _Taken:
+                    continue
+                return Done(message=message, restored=back)
+
+    def move(
+        self, message_id: str, to: Status, author: Author, *, at: float, said: str = "", disposition: str = ""
+    ) -> Done:
+        """Change the status of a message in place, with a line on the card that says who, when and why."""
+        said = one_line(said, LONGEST_ANSWER, "This answer")
+        with self.document.held() as held:
+            back = restored(self, held, at)
+            mailbox = self._sound(held.read())
+            card = one_card(mailbox, message_id)
+            if is_there_already(card.message, to, author):
+                return Done(message=card.message, repeated=True, restored=back)
+            check_move(card.message, to, author, self.people, disposition)
+            words = said if to == "closed" else f"{to}: {said}" if said else to
+            line = answer_line(author.name, at, words, form=card.message.form, closed=disposition)
+
+            def edit(now: Mailbox) -> bytes:
+                there = one_card(now, message_id)
+                check_move(there.message, to, author, self.people, disposition)
+                status = status_after(there.message, to, author, self.people)
+                return with_answer(now, there, [(status, line)], self.roster.names)
+
+            self._rewrite(held, mailbox, edit, record_of(author, at, f"{card.message.id} {to}", text=line))
+            after = one_card(parse(held.read()), message_id).message
+        return Done(message=after, restored=back)
+
+    def remark(self, message_id: str, subject: str, said: str, author: Author, *, at: float) -> None:
+        """Add a line to a card and leave its status alone; `subject` is one word for what happened."""
+        with self.document.held() as held:
+            restored(self, held, at)
+            mailbox = self._sound(held.read())
+            form = one_card(mailbox, message_id).message.form
+            line = answer_line(author.name, at, one_line(said, LONGEST_ANSWER, "This remark"), form=form)
+
+            def edit(now: Mailbox) -> bytes:
+                return with_answer(now, one_card(now, message_id), [("", line)], self.roster.names)
+
+            self._rewrite(held, mailbox, edit, record_of(author, at, f"{message_id} {subject}", text=line))
+
+    def rederive(self, author: Author, at: float) -> bool:
+        """Make snapshot, queue and summary right again; whether anything was wrong."""
+        with self.document.held() as held:
+            restored(self, held, at)
+            mailbox = self._sound(held.read())
+            if rederived(mailbox, self.roster.names) == mailbox.data:
+                return False
+            self._rewrite(
+                held, mailbox, lambda now: rederived(now, self.roster.names), record_of(author, at, "tables")
+            )
+            return True
+
+    def find(self, message_id: str) -> tuple[Mailbox, Card]:
+        """In the mailbox, or where it is not there any more in the archive."""
+        mailbox = self.read()
+        if not mailbox.find(message_id) and self.archive_path.exists():
+            archive = parse(SharedDocument(self.archive_path).read())
+            if archive.find(message_id):
+                return archive, archive.find(message_id)[-1]
+        return mailbox, one_card(mailbox, message_id)
+
+    def _rewrite(self, held: Held, mailbox: Mailbox, edit: Callable[[Mailbox], bytes], record: Record) -> None:
+        def change(raw: bytes) -> bytes:
+            return edit(mailbox if raw == mailbox.data else self._sound(raw))
+
+        held.rewrite(change, record)
+
+    def _sound(self, data: bytes) -> Mailbox:
+        mailbox = parse(data)
+        if damage := mailbox.damage:
+            raise SortieError(
+                f"{self.path} {damage}, so nothing can be said of its messages and nothing is written to it.",
+                fix="Mend it, or bring back a version from git; `sortie mailbox lint` says where.",
+            )
+        return mailbox
+
+    def _other_ids(self, mailbox: Mailbox, at: float) -> list[str]:
+        """IDs in use that have no card here: of the closed summary, and of the archive for this day."""
+        ids = [one.upper() for one in closed_ids(mailbox)]
+        if not self.archive_path.exists():
+            return ids
+        return ids + _headings(SharedDocument(self.archive_path).read(), f"MSG-{day_of(at)}-".encode())
+
+    def _recipient(self, name: str) -> str:
+        if folded(name) in (EVERYBODY, "everyone", "everybody"):
+            return EVERYBODY
+        if not self.roster.agents:
+            raise SortieError(
+                "Nobody is known here who could get a message.",
+                fix="Name the agents in CHARTER.md or peers.yaml; `sortie peers init` sets both up.",
+            )
+        if found := self.roster.find(name):
+            return found
+        meant = did_you_mean(name, self.roster.names) or "."
+        raise SortieError(f'Nobody here is called "{name[:80]}"{meant}', fix=f"Messages go to {self._who()}.")
+
+    def _who(self) -> str:
+        return listed([*self.roster.names, EVERYBODY])
+
+    def _sent_with(self, key: str) -> Message:
+        """The message that was sent with this key, as it is now; only its ID where it is gone."""
+        record = next(record for record in self.document.records() if record.key == key)
+        message_id = record.subject.partition(" ")[0]
+        try:
+            return self.find(message_id)[1].message
+        except SortieError:
+            return Message(id=message_id)
+
+
+def _adding(message: Message, agents: Sequence[str]) -> Callable[[Mailbox], bytes]:
+    def edit(mailbox: Mailbox) -> bytes:
+        if mailbox.find(message.id):
+            raise _Taken
+        return with_message(mailbox, message, agents)
+
+    return edit
+
+
+def _headings(data: bytes, beginning: bytes) -> list[str]:
+    """The IDs of cards that begin so, without reading all the others."""
+    found, token = [], b"\n### " + beginning
+    at = data.find(token)
+    while at >= 0:
+        found.append(data[at + 5 : at + 65].split(maxsplit=1)[0].decode("ascii", "replace"))
+        at = data.find(token, at + 1)
+    return found
