@@ -130,8 +130,8 @@ def _index(log: Worklog, lines: Lines, reads: Sequence[Read], archive: bytes) ->
         yield Finding(
             kind=NO_INDEX,
             line=1,
-            sentence="There is no decision index: put `## Decision Index` with a table of Decision, Owner, Timestamp "
-            "and Section below the status block; `sortie worklog decide` does it.",
+            sentence="There is no decision index: put `## Decision Index` with a table of Decision, Owner, "
+            "Timestamp and Section below the status block; `sortie worklog decide` does it.",
         )
     named = set[str]().union(*(section_names(row.section, row.decision) for row in log.index))
     for read, names in decisions:

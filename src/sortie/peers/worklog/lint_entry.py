@@ -141,8 +141,8 @@ def _size(read: Read) -> Iterator[Finding]:
     elif lines > MOST_LINES or len(read.body) > MOST_CHARACTERS:
         yield read.finding(
             TOO_LONG,
-            f"The entry {read.called} has {lines:,} lines with {len(read.body):,} characters; keep what others need, "
-            "and put the rest into a file that the entry names.",
+            f"The entry {read.called} has {lines:,} lines with {len(read.body):,} characters; keep what others "
+            "need, and put the rest into a file that the entry names.",
         )
 
 

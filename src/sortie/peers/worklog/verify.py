@@ -63,7 +63,7 @@ def compare(
     later = new if isinstance(new, Worklog) else parse(new)
     if earlier.data == later.data:
         return []
-    others = tuple(record for record in records if record.text)
+    others = tuple(records)
     found = [
         *status_changes(earlier, later, by, maintainer, others),
         *index_changes(earlier, later, by, maintainer, others),
@@ -93,7 +93,7 @@ class _Entries:
         self._old_lines, self._new_lines = Lines(old.data), Lines(new.data)
         self._by, self._maintainer = by, maintainer
         self._archive = archive
-        self._known = {normal(record.text.encode()): record for record in records}
+        self._known = {normal(record.text.encode()): record for record in records if record.text}
         self._names = {fold(one.agent) for one in (*old.status, *new.status) if one.agent}
         self._names |= {fold(name) for name in (maintainer, MAINTAINER, by) if name}
         self._names |= {fold(record.author) for record in self._known.values()}

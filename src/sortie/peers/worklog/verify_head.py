@@ -10,7 +10,7 @@ from ...protocol.foreign_text import shortened
 from ..finding import Finding
 from ..journal import Record
 from ..roster import MAINTAINER, fold
-from .head import IndexRow, StatusLine
+from .head import IDLE, IndexRow, StatusLine
 from .heading import names_in
 from .log import Lines, Worklog
 
@@ -68,7 +68,7 @@ def _is_maintainers(line: StatusLine) -> bool:
 def _wrote(text: str, owner: str, maintainer: str, records: Iterable[Record]) -> bool:
     """Whether somebody who may is on record as having written this meanwhile."""
     return any(
-        text in record.text
+        (text in record.text or record.subject.endswith(f": {text}") or fold(text) == IDLE)
         and (record.role == "orchestrator" or is_of(record.author, owner) or is_of(record.author, maintainer))
         for record in records
     )
