@@ -15,11 +15,12 @@ from sortie.errors import ConfigurationError, WorkspaceError
 from sortie.hosts.host import OpenRun, Removal, RemovalRefused
 from sortie.hosts.local_host import LocalHost
 from sortie.hosts.run_once import run_once
-from sortie.process.identity import RUN_MARK, STORE_MARK
+from sortie.process.identity import RUN_MARK, STORE_MARK, mark_of
 from sortie.runs import messages as say
 from sortie.runs.spec import AgentSpec, KnownWorkspace
 from sortie.testing.host_contract import HostContract
 from sortie.testing.run_driver import STORE, end_of, ends, follow, of_kind, spec_for, until, written
+from tests.e2e.processes import wait_for
 
 
 class TestLocalHost(HostContract):
@@ -69,6 +70,8 @@ async def test_kill_ends_processes_at_once(host, tmp_path):
 async def test_what_a_dead_orchestrator_left_is_ended(host):
     store = uuid.uuid4().hex
     left = subprocess.Popen(["sleep", "1000"], env={STORE_MARK: store, RUN_MARK: "gone"}, start_new_session=True)
+    # The kernel answers with an empty environment between the moment at which `Popen` returns and the new program's.
+    wait_for(lambda: mark_of(left.pid, STORE_MARK))
     with anyio.fail_after(30):
         found = await host.sweep(store, [])
     assert [(one.pid, one.run_id) for one in found] == [(left.pid, "gone")]
