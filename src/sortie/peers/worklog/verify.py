@@ -151,21 +151,14 @@ class _Entries:
         if not by or is_of(by, self._maintainer) or (record and record.role != "agent"):
             return
         actor = entry.actor
-        decides = self._decides_for_maintainer(entry)
         if actor and fold(actor) in self._names and not is_of(actor, by):
             yield self._about(entry, IMPERSONATED, f"was written by {by}")
-        if decides:
+        if decides_for_maintainer(entry, self._maintainer):
             yield self._about(
                 entry,
                 FALSE_DECISION,
                 f"was written by {by}, and only the maintainer's own command records a decision of the maintainer",
             )
-
-    def _decides_for_maintainer(self, entry: Entry) -> bool:
-        if all(event.event_type != "decision.recorded" for event in events_in(entry, "", set())):
-            return False
-        mode = entry.fields.get("mode", "").casefold()
-        return mode.startswith(_ADJUDICATION) or is_of(entry.actor, self._maintainer)
 
     def _line_ends(self, entries: list[int]) -> Finding:
         first = min(entries)
@@ -187,6 +180,14 @@ class _Entries:
             sentence=f'The entry "{title}"{whose} {what}.',
             owner=owner,
         )
+
+
+def decides_for_maintainer(entry: Entry, maintainer: str) -> bool:
+    """Whether it says that the maintainer decided something."""
+    if all(event.event_type != "decision.recorded" for event in events_in(entry, "", set())):
+        return False
+    mode = entry.fields.get("mode", "").casefold()
+    return mode.startswith(_ADJUDICATION) or is_of(entry.actor, maintainer) or is_of(entry.actor, MAINTAINER)
 
 
 def _other_text(old: Worklog, new: Worklog) -> Iterator[Finding]:
