@@ -379,33 +379,3 @@ def test_it_is_known_beforehand_whether_a_conclusion_parks(judged, stop, status)
 
 
 # -- back-off: doubling, capped, jittered only downwards, the same whenever it is asked -------------------------
-
-
-@pytest.mark.parametrize(
-    "stop", ["", "crash", "shutdown", "lost", "budget", "operator", "stalled", "timed_out", "gone"]
-)
-@pytest.mark.parametrize("kind", ["", "rate_limited", "turn_failed", *sorted(AGENT_FAULTS)])
-@pytest.mark.parametrize("status", ["succeeded", "failed", "cancelled"])
-def test_what_is_tried_once_is_over_however_its_run_ended(status, kind, stop):
-    """LOG-11: nothing is resumed, tried again, held up or put aside without a person."""
-    word = Next(then="released", why="over", state="Done", memo="m")
-    made = schedule(running(attempt=1), rules=policy(tries_once=True))
-    outcome = ended(status, error_kind=kind, stop=stop, error="why")
-    result = settle(made, made.running["1"], outcome, word, used=True, now=NOW)
-    assert (result.why, result.left, result.retry, result.park, result.pause_until) == (
-        "over",
-        word,
-        None,
-        None,
-        None,
-    )
-    for event in concluded(made, outcome, word):
-        made.apply(event)
-    assert not (made.running or made.waiting or made.parked or made.pauses)
-
-
-def test_what_is_tried_once_and_could_not_begin_costs_nothing():
-    made = schedule(running(attempt=1), rules=policy(tries_once=True))
-    outcome = ended("failed", error_kind=AgentError.NOT_FOUND, turns=0)
-    assert settle(made, made.running["1"], outcome, RELEASED, used=False, now=NOW).refund
-    assert not settle(made, made.running["1"], replace(outcome, turns=1), RELEASED, used=False, now=NOW).refund

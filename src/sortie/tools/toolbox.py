@@ -11,8 +11,7 @@ import os
 from _thread import allocate_lock
 
 from .definitions import (
-    MESSAGE_LIST,
-    MESSAGE_SEND,
+    ANSWERED_BY_BROKER,
     SORTIE_STATUS,
     TRACKER_API,
     WORKSPACE_HISTORY,
@@ -65,9 +64,9 @@ class Toolbox:
             TRACKER_API.name: self._tracker_api,
             SORTIE_STATUS.name: self._sortie_status,
             WORKSPACE_HISTORY.name: self._workspace_history,
-            MESSAGE_SEND.name: lambda: self._answered_by_broker(MESSAGE_SEND),
-            MESSAGE_LIST.name: lambda: self._answered_by_broker(MESSAGE_LIST),
         }
+        for definition in ANSWERED_BY_BROKER:
+            makers[definition.name] = lambda known=definition: self._answered_by_broker(known)  # type: ignore[misc]
         wanted = makers if self._listed is None else {name.strip() for name in self._listed.split(",")}
         for name, make in makers.items():
             if name in wanted:
