@@ -150,7 +150,7 @@ def _about_contracts(place: Place, results: Sequence[Checked]) -> Iterator[Probl
     for result in results:
         if result.verdict == "failed":
             contract = result.contract
-            message = f"the contract “{contract.name[:60]}” does not hold: `{contract.command}` {result.said}"
+            message = f"the contract “{contract.name[:60]}” does not hold: `{contract.command}`: {result.said}"
             yield _problem(place, Remark(line=contract.line, message=message))
 
 
@@ -213,7 +213,8 @@ def _run(command: str, root: Path, timeout: float) -> tuple[Verdict, str, str]:
     try:
         anyio.run(run)
     except HookError as error:
-        return "failed", error.message.removeprefix("Hook command ").rstrip("."), error.output
+        said = error.message.removeprefix("Hook command ").removeprefix("failed: ")
+        return "failed", said.rstrip("."), error.output
     return "passed", "", ""
 
 

@@ -194,8 +194,8 @@ class CharterFile:
         session = parse_charter(text).session_id
         what = "Charter amended" if version > 1 else "Charter adopted"
         decision = Decision(
-            title=what,
-            decision=f"{what}: version {version} of CHARTER.md is in force (sha256 {digest[:_SHOWN_DIGEST]}).",
+            title=f"{what}, version {version}",
+            decision=f"Version {version} of CHARTER.md is in force (sha256 {digest[:_SHOWN_DIGEST]}).",
             mode="maintainer adjudication",
             participants=(author.name,),
             rationale=why,
