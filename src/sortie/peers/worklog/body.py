@@ -1,8 +1,8 @@
 """Text of anybody made fit for the log: harmless to terminals, bounded, and never read as structure.
 
-A line that would begin an entry, a fence or a comment, or set a status, gets a backslash in front, which reading takes off
-again. Fences that are closed within the text stay as they are: what stands in them is no structure, but for a strict
-heading, which counts everywhere.
+A line that would begin an entry, a fence or a comment, or set a status, gets a backslash in front, which reading
+takes off again. Fences that are closed within the text stay as they are: what stands in them is no structure, but
+for a strict heading, which counts everywhere.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _LINE_ENDS = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _JOINERS = "\u200c\u200d"  # parts of words and of signs in many languages, and harmless
 # Time of day, dash, name, colon: a quick handoff begins an entry wherever it stands outside of fences.
-_DASH = r"(?:—|–|--?)"
-_NAME = r"\**[^\W\d_][\w.'’-]{0,60}(?: [\w.'’&/+-]{1,60}){0,3}(?: ?\([^()\n]{1,60}\))?\**"
-QUICK_FORM = rf"(?:[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ])?[0-9]{{1,2}}:[0-9]{{2}}(?::[0-9]{{2}})?(?: ?(?:Z|UTC))? {_DASH} {_NAME}:(?=\s|\Z)"
-_QUICK = re.compile(QUICK_FORM)
-_STRUCTURE = re.compile(rf"\\*(?:#{{1,3}}[ \t]|`{{3}}|~{{3}}|<!--|Now Working \(|{QUICK_FORM})")
+_DASH = r"(?:—|\u2013|--?)"
+_NAME = r"\**[^\W\d_][\w.'\u2019-]{0,60}(?: [\w.'\u2019&/+-]{1,60}){0,3}(?: ?\([^()\n]{1,60}\))?\**"
+_CLOCK = r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?(?:Z|UTC))?"
+_QUICK_FORM = rf"{_CLOCK} {_DASH} {_NAME}:(?=\s|\Z)"
+_QUICK = re.compile(_QUICK_FORM)
+_STRUCTURE = re.compile(rf"\\*(?:#{{1,3}}[ \t]|`{{3}}|~{{3}}|<!--|Now Working \(|{_QUICK_FORM})")
 _FENCE = re.compile(r"(?:(`{3,})[^`]*|(~{3,}).*)")
 
 
@@ -39,8 +40,8 @@ def one_line(text: str, most: int = MOST_TITLE) -> str:
 
 
 def plain(text: str) -> str:
-    """Printable lines without spaces at their ends or blank lines around; what would move a cursor or turn the direction
-    of text is spelled out."""
+    """Printable lines without spaces at their ends or blank lines around. What would move a cursor or turn the
+    direction of text is spelled out."""
     unified = _LINE_ENDS.sub("\n", _COLOURS.sub("", text))
     return "\n".join(_printable(line).rstrip() for line in unified.split("\n")).strip("\n")
 
@@ -71,7 +72,7 @@ def unescaped(text: str) -> str:
 
 
 def indented(text: str, by: str = "  ") -> str:
-    """The value of a field: all lines but the first are indented, so that none of them is at the start of a line."""
+    """The value of a field: all lines but the first are indented, so that none is taken for structure."""
     first, *rest = text.split("\n")
     return "\n".join([first, *(f"{by}{line}" if line else "" for line in rest)])
 

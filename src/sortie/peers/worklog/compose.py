@@ -1,120 +1,63 @@
 """What can be recorded, and its markdown in the forms of the document below a strict heading.
 
-Whatever the texts contain, reading gives the same event back and nothing else: titles are one bounded line, values of
-fields are indented, free text is escaped.
+Whatever the texts contain, reading gives the same event back and nothing else: titles are one bounded line, values
+of fields are indented, free text is escaped.
 """
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
-from msgspec import Struct
+import re
+from typing import get_args
 
 from ...errors import SortieError
 from ...protocol.foreign_text import time_text
 from .body import bounded, escaped, fence_for, indented, one_line
-from .events import NO_TESTS
+from .entry import trimmed
+from .event import EventType
+from .events import NO_TESTS, events_of
 from .head import row_text
-from .heading import MOST_NAME, strict_heading
+from .heading import MOST_NAME, NOBODY, strict_heading
+from .parse import parse
+from .recordable import (
+    Amendment,
+    AnyRecordable,
+    Claim,
+    Completion,
+    Decision,
+    DecisionMode,
+    Escalation,
+    Handoff,
+    Note,
+    Objection,
+    Proposal,
+    QuickHandoff,
+)
+
+__all__ = [
+    "Amendment",
+    "AnyRecordable",
+    "Claim",
+    "Completion",
+    "Decision",
+    "DecisionMode",
+    "Escalation",
+    "Handoff",
+    "Note",
+    "Objection",
+    "Proposal",
+    "QuickHandoff",
+    "checked_name",
+    "compose",
+    "index_row",
+]
 
 MOST_ITEMS = 500
-MOST_ITEM = 1000
+MOST_ITEM = 4000
 MOST_ENTRY = 262_144
 
-DecisionMode = Literal["consensus", "counter-rec resolved", "maintainer adjudication"]
-
-
-class Claim(Struct, frozen=True, kw_only=True):
-    task: str
-    note: str = ""
-
-
-class Completion(Struct, frozen=True, kw_only=True):
-    task: str
-    status: str = "Ready for review"
-    changed_files: tuple[str, ...] = ()
-    tests: str = ""
-    risks: str = ""
-    blocking: str = ""
-    note: str = ""
-
-
-class Handoff(Struct, frozen=True, kw_only=True):
-    task: str
-    next_owner: str
-    status: str = "Ready for review"
-    changed_files: tuple[str, ...] = ()
-    tests: str = ""
-    risks: str = ""
-    blocking: str = ""
-    note: str = ""
-
-
-class QuickHandoff(Struct, frozen=True, kw_only=True):
-    """For work of less than half an hour: one line."""
-
-    what: str
-    next_owner: str
-    next_task: str = ""
-    tests: str = ""
-
-
-class Proposal(Struct, frozen=True, kw_only=True):
-    """Without an id it gets the next free one when it is recorded."""
-
-    title: str
-    proposal: str
-    id: str = ""
-    scope: str = ""
-    risks: str = ""
-    rollback: str = ""
-    objection_deadline: str = ""
-
-
-class Amendment(Struct, frozen=True, kw_only=True):
-    id: str
-    title: str
-    change: str
-    proposal: str = ""
-    scope: str = ""
-    risks: str = ""
-    rollback: str = ""
-    objection_deadline: str = ""
-
-
-class Objection(Struct, frozen=True, kw_only=True):
-    about: str
-    recommended_by: str
-    recommended: str
-    counter: str
-    reasoning: tuple[str, ...] = ()
-    compromise: str = ""
-
-
-class Decision(Struct, frozen=True, kw_only=True):
-    title: str
-    decision: str
-    mode: DecisionMode
-    participants: tuple[str, ...] = ()
-    rationale: str = ""
-    outcome: str = ""
-    follow_up: str = ""
-
-
-class Escalation(Struct, frozen=True, kw_only=True):
-    subject: str
-    reason: str
-    message_id: str = ""
-
-
-class Note(Struct, frozen=True, kw_only=True):
-    title: str
-    text: str = ""
-
-
-AnyRecordable = (
-    Claim | Completion | Handoff | QuickHandoff | Proposal | Amendment | Objection | Decision | Escalation | Note
-)
+_MARKS = "#:*|<>`()[]\\"
+_NO_NAME = re.compile("[" + re.escape(_MARKS) + "]")
+_ID = re.compile(r"[A-Z][A-Z0-9]{0,15}-[0-9]{1,12}")
 
 
 def compose(what: AnyRecordable, *, actor: str, at: float) -> str:
@@ -126,9 +69,9 @@ def compose(what: AnyRecordable, *, actor: str, at: float) -> str:
         case Completion():
             title, body = f"Completed: {_title(what.task, 'task')}", _block(what, name, "")
         case Handoff():
-            title, body = f"Handoff: {_title(what.task, 'task')}", _block(what, name, checked_name(what.next_owner))
+            title, body = f"Handoff: {_title(what.task, 'task')}", _block(what, name, _other(what.next_owner, name))
         case QuickHandoff():
-            title, body = _quick(what), ""
+            title, body = _unmistakable(_quick(what), "", "Quick handoff", ("handoff.posted", "task.completed")), ""
         case Proposal():
             title, body = f"Proposal {_id(what.id)}: {_title(what.title, 'title')}", _proposal(what, name, at)
         case Amendment():
@@ -143,7 +86,8 @@ def compose(what: AnyRecordable, *, actor: str, at: float) -> str:
         case Escalation():
             title, body = f"Escalation: {_title(what.subject, 'subject')}", _escalation(what)
         case Note():
-            title, body = _note_title(what, name, at), _free(what.text, "text")
+            body = _free(what.text, "text")
+            title = _unmistakable(_title(what.title, "title"), body, "Note", ("note",))
     text = f"{strict_heading(name, at, title)}\n" + (f"\n{body}\n" if body else "")
     if len(text.encode()) > MOST_ENTRY:
         raise SortieError(
@@ -163,12 +107,22 @@ def decision_title(what: Decision) -> str:
 
 
 def checked_name(name: str) -> str:
-    """Of an agent: it stands in headings, so it is one short line without a colon."""
+    """Of an agent: it stands in headings, labels and tables, so it is one short line without marks of theirs."""
     clean = one_line(name, MOST_NAME)
-    if not clean or clean != name.strip() or ":" in clean or clean.startswith("#"):
+    if clean != name.strip() or clean.casefold() in NOBODY or _NO_NAME.search(clean):
         raise SortieError(
-            f"{name[:MOST_NAME]!r} cannot stand for an agent in a work log.",
-            fix=f"A name is one line of at most {MOST_NAME} printable characters, without a colon.",
+            f"{one_line(name, MOST_NAME)!r} cannot stand for an agent in a work log.",
+            fix=f"A name is one line of at most {MOST_NAME} characters, without any of {_MARKS}",
+        )
+    return clean
+
+
+def _other(name: str, actor: str) -> str:
+    clean = checked_name(name)
+    if clean.casefold() == actor.casefold():
+        raise SortieError(
+            "A handoff passes work on to somebody else.",
+            fix=f"Name the next owner, or record that {actor} completed it.",
         )
     return clean
 
@@ -181,15 +135,13 @@ def _title(text: str, what: str) -> str:
 
 
 def _id(text: str) -> str:
-    import re
-
-    if not re.fullmatch(r"[A-Z][A-Z0-9]{0,15}-[0-9]{1,12}", text):
+    if not _ID.fullmatch(text):
         raise SortieError(f"{text[:40]!r} is no id of a proposal.", fix="They look like PROP-001.")
     return text
 
 
 def _free(text: str, what: str) -> str:
-    return escaped(bounded(text, what))
+    return escaped(trimmed(bounded(text, what)))
 
 
 def _value(text: str, what: str) -> str:
@@ -200,14 +152,14 @@ def _items(texts: tuple[str, ...], what: str) -> str:
     if len(texts) > MOST_ITEMS:
         raise SortieError(
             f"There are {len(texts):,} {what}; a work log takes at most {MOST_ITEMS} at once.",
-            fix="Name the directories, or the most important ones.",
+            fix="Name directories, or the most important ones.",
         )
-    lines = (one_line(text, MOST_ITEM) for text in texts)
-    return "".join(f"\n  - {line}" for line in lines if line)
+    plain = (bounded(text, f"one of the {what}", MOST_ITEM).strip() for text in texts)
+    return "".join(f"\n  - {indented(text, '    ')}" for text in plain if text)
 
 
 def _block(what: Completion | Handoff, owner: str, next_owner: str) -> str:
-    files = _items(what.changed_files, "changed files")
+    files = _items(tuple(one_line(name, MOST_ITEM) for name in what.changed_files), "changed files")
     block = "\n".join(
         (
             f"Handoff: {_title(what.task, 'task')}",
@@ -287,12 +239,8 @@ def _escalation(what: Escalation) -> str:
     return f"Escalated: {message}{_title(what.subject, 'subject')} — {reason or 'no reason given'}"
 
 
-def _note_title(what: Note, actor: str, at: float) -> str:
-    """With a word in front where it would be taken for something else."""
-    title = _title(what.title, "title")
-    from .events import events_of
-    from .parse import parse
-
-    plain = f"{strict_heading(actor, at, title)}\n\n{_free(what.text, 'text')}\n"
-    told = events_of(parse(plain.encode()))
-    return title if [one.event_type for one in told] == ["note"] and told[0].subject == title else f"Note: {title}"
+def _unmistakable(title: str, body: str, word: str, types: tuple[EventType, ...]) -> str:
+    """The title, with a word in front where it would be taken for something else."""
+    told = events_of(parse(f"{strict_heading('A', 0, title)}\n\n{body}\n".encode()))
+    is_clear = len(told) == 1 and told[0].event_type in types and (word != "Note" or told[0].subject == title)
+    return title if is_clear else f"{word}: {title}"

@@ -1,8 +1,8 @@
-"""How far a reader has come in a work log, and what has been added since: each entry once, however often it is asked.
+"""How far a reader has come in a work log, and what was added since: each entry once, however often it is asked.
 
-A cursor holds the place of the last entry it has seen, counted from the start of the body, which edits of the head do
-not change. If that entry is still there, only what follows is read. Where it is not, or where the tail alone cannot tell
-what it means, the whole log is read and the last known entry is looked for by its id.
+A cursor holds the place of the last entry it has seen, counted from the start of the body, which edits of the head
+do not change. If that entry is still there, only what follows is read. Where it is not, or where the tail alone
+cannot tell what it means, the whole log is read and the last known entry is looked for by its id.
 """
 
 from __future__ import annotations

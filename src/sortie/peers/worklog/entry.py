@@ -1,6 +1,6 @@
 """One entry of a work log: its byte range, its name that never changes, and on demand what it says.
 
-A log has many entries and a reader asks about few of them, so everything but the range is worked out when asked for.
+A log has many entries and a reader asks about few of them, so all but the range is worked out when asked for.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Entry(Struct, frozen=True, gc=False, eq=False):
         """What follows the heading, with our escapes undone; of an entry without one, everything."""
         text = self.text
         if self.form == "heading":
-            text = text.partition("\n")[2]
-        return unescaped(trimmed(text))
+            text = text.partition("\n")[2].lstrip("\n")
+        return unescaped(text)
 
     @property
     def said(self) -> Heading:
@@ -111,7 +111,7 @@ def actor_of(said: Heading, fields: Fields) -> str:
 
 
 def timestamp_of(said: Heading, fields: Fields, body: str, session: Session) -> str:
-    """From the heading, else from a field, else from the start of the text, else from the section; never invented."""
+    """From the heading, a field, the start of the text or the section, in this order; never invented."""
     if said.date and (said.clock or not body):
         return iso(said.date, said.clock, said.zone)
     start = body[:100]

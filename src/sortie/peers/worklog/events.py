@@ -1,7 +1,8 @@
 """Which events the entries of a work log tell: by fixed rules, of which the first that matches counts.
 
-What the title says in as many words (`Claimed: …`, `Decision: …`) comes first: so do our own tools write, and nothing in the
-body of an entry can make it look like another. Then the forms of the document, whoever wrote them. Everything else is a note.
+What the title says in as many words (`Claimed: …`, `Decision: …`) comes first: so our own tools write, and nothing
+in the body of an entry can make it look like another. Then the forms of the document come, whoever wrote them.
+Everything else is a note.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from .entry import Entry, actor_of, timestamp_of
 from .event import Event, EventType
-from .fields import Fields, items
+from .fields import Fields, items, read_fields
 from .head import IndexRow
 from .heading import Heading, names_in, timestamp_in
 from .log import Worklog
@@ -22,7 +23,7 @@ MOST_LINKS = 100
 
 _PREFIX = re.compile(
     r"(?:(?P<claimed>claimed)|(?P<completed>completed)|(?P<handoff>handoff)|(?P<decision>decision)"
-    r"|(?P<objection>counter-recommendation)|(?P<escalation>escalation)|(?P<note>note)"
+    r"|(?P<objection>counter-recommendation)|(?P<escalation>escalation)|(?P<note>note)|(?P<quick>quick handoff)"
     r"|(?P<amended>amended )?proposal(?: (?P<id>[A-Z][A-Z0-9]*-[0-9]{1,12}))?):\s+",
     re.IGNORECASE,
 )
@@ -66,7 +67,8 @@ def is_settled(entry: Entry, told: Iterable[Event]) -> bool:
 
 def events_in(entry: Entry, session_id: str, seen: set[str]) -> list[Event]:
     """`seen` has the folded ids of earlier proposals, and learns that of this one."""
-    said, body, fields = entry.said, entry.body, entry.fields
+    said, body = entry.said, entry.body
+    fields = read_fields(body)
     told = list(_told(entry, said, body, fields, seen))
     entry_id = entry.entry_id
     actor = _actor(said, fields, body)
@@ -135,6 +137,8 @@ def _told(entry: Entry, said: Heading, body: str, fields: Fields, seen: set[str]
         yield "task.claimed", title, {"task": title, "note": body}
     elif word in ("completed", "handoff") and (is_handoff or word == "completed" or "next_owner" in fields):
         yield from _handoff(title, fields, body, word)
+    elif word == "quick" and (quick := _quick(said, title, body, entry.form)):
+        yield quick
     elif word == "escalation" or (not word and _is_escalation(said.title, fields, entry.form)):
         yield _escalation(title, fields, body)
     elif word == "objection" or ("recommended" in fields and "counter" in fields and not word):
@@ -145,7 +149,7 @@ def _told(entry: Entry, said: Heading, body: str, fields: Fields, seen: set[str]
         yield _proposal(title, fields, body, prefix, seen)
     elif is_handoff:
         yield from _handoff(title, fields, body, word)
-    elif quick := _quick(entry, said, body):
+    elif quick := _quick(said, title, body, entry.form):
         yield quick
     elif claimed := _claim(said.title, body, entry.form):
         yield "task.claimed", claimed, {"task": claimed, "note": body if entry.form == "heading" else ""}
@@ -225,20 +229,21 @@ def _handoff(title: str, fields: Fields, body: str, word: str) -> Iterator[Told]
         "note": _after_fence(body),
     }
     is_passed = any(name.casefold() not in owners for name in following)
-    is_done = status.casefold().lstrip("*` ").startswith(_DONE) or (word == "completed" and not status)
-    if is_done or (not is_passed and not status.casefold().startswith("in progress")):
+    is_done = word == "completed" or status.casefold().lstrip("*` ").startswith(_DONE)
+    is_unfinished = status.casefold().lstrip("*` ").startswith("in progress") and not is_done
+    if is_done or not (is_passed or is_unfinished):
         yield "task.completed", subject, payload
     if is_passed:
         yield "handoff.posted", subject, payload
-    if not is_done and not is_passed and status.casefold().startswith("in progress"):
+    elif is_unfinished:  # a report on the way neither completes anything nor passes it on
         yield "note", subject, payload
 
 
-def _quick(entry: Entry, said: Heading, body: str) -> Told | None:
+def _quick(said: Heading, title: str, body: str, form: str) -> Told | None:
     """`14:32 — Alice: what changed (47 pass). Next: Bob next task.`, on a line or as a heading."""
     if not (said.clock or said.date) or not said.actor:
         return None
-    text = said.title if entry.form == "heading" else " ".join([said.title, *body.split("\n")[1:3]]).strip()
+    text = title if form == "heading" else " ".join([title, *body.split("\n")[1:3]]).strip()
     what, _, following = _split(text)
     if not following:
         return None

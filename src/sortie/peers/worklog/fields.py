@@ -1,4 +1,4 @@
-"""Labelled lines of an entry, `Owner: Alice` or `- **Decision:** …` or `**Bob recommended:**`, with all that belongs to each.
+"""Labelled lines of an entry, as `Owner: Alice`, `- **Decision:** …`, `**Bob recommended:**`, with their values.
 
 A value goes on over indented lines, bullets, and lines that follow without a blank one, up to the next label.
 """
@@ -49,38 +49,41 @@ _KNOWN = {
     "agreed action": "agreed_action",
     "escalated": "escalated",
 }
-_WORDS = "|".join(sorted(map(re.escape, _KNOWN), key=len, reverse=True))
+# A label is looked up once it is found: one pattern with all of them would be tried at every line.
 _LABEL = re.compile(
-    rf"^(?:[-*+] )?(?:\*\*(?P<bold>{_WORDS}|(?P<by>[^*\n]{{1,100}}) recommended|(?P<self>[^*\n]{{0,100}}?)counter-recommendation)"
-    rf"(?::\*\*|\*\*:)|(?P<plain>{_WORDS}):|####? (?P<headed>reasoning):?$)[ \t]*",
-    re.IGNORECASE | re.MULTILINE,
+    r"^(?:[-*+] )?(?:\*\*(?P<bold>[^*:\n]{1,120})(?::\*\*|\*\*:)|(?P<plain>[A-Za-z][A-Za-z /-]{1,20}):"
+    r"|####? (?P<headed>Reasoning):?$)[ \t]*",
+    re.MULTILINE,
 )
 _FENCE_LINE = re.compile(r"^[ \t]{0,3}(?:`{3,}|~{3,})", re.MULTILINE)
+_COUNTER = "counter-recommendation"
+_POSSESSIVE = re.compile(r"['\u2019]s$")
 _BULLET = re.compile(r"\s*[-*+] ")
 
 
 def read_fields(body: str) -> dict[str, str]:
     """By our names for them; of equal labels the first counts."""
     found: dict[str, str] = {}
-    marks = list(_LABEL.finditer(body))
-    ends = [*(mark.start() for mark in marks[1:]), len(body)]
-    for mark, end in zip(marks, ends, strict=False):
+    marks = [(mark, names) for mark in _LABEL.finditer(body) if (names := _names(mark))]
+    ends = [*(mark.start() for mark, _ in marks[1:]), len(body)]
+    for (mark, names), end in zip(marks, ends, strict=False):
         value = _value(body[mark.end() : end])
-        for name, text in _named(mark, value):
-            found.setdefault(name, text)
+        for name, given in names:
+            found.setdefault(name, value if given is None else given)
     return found
 
 
-def _named(mark: re.Match[str], value: str) -> list[tuple[str, str]]:
-    if mark["by"]:
-        return [("recommended_by", mark["by"].strip()), ("recommended", value)]
-    if mark["bold"] and mark["bold"].casefold().endswith("counter-recommendation"):
-        return [
-            ("countered_by", (mark["self"] or "").strip().removesuffix("'s").removesuffix("’s")),
-            ("counter", value),
-        ]
-    word = (mark["bold"] or mark["plain"] or mark["headed"]).casefold()
-    return [(_KNOWN[word], "" if value.casefold().rstrip(".") in NOBODY else value)]
+def _names(mark: re.Match[str]) -> list[tuple[str, str | None]]:
+    """Our names for what a label says, with a value where the label itself has it."""
+    label = (mark["bold"] or mark["plain"] or mark["headed"]).strip()
+    word = label.casefold()
+    if known := _KNOWN.get(word):
+        return [(known, None)]
+    if mark["bold"] and word.endswith(" recommended"):
+        return [("recommended_by", label[: -len(" recommended")].strip()), ("recommended", None)]
+    if mark["bold"] and word.endswith(_COUNTER):
+        return [("countered_by", _POSSESSIVE.sub("", label[: -len(_COUNTER)].strip())), ("counter", None)]
+    return []
 
 
 def _value(text: str) -> str:
@@ -98,22 +101,22 @@ def _value(text: str) -> str:
         else:
             is_after_blank = False
         lines.append(line.removeprefix("  ").rstrip())
-    return "\n".join(lines).strip("\n")
+    value = "\n".join(lines).strip("\n")
+    return "" if value.casefold().rstrip(".") in NOBODY else value
 
 
 def items(value: str) -> tuple[str, ...]:
     """Of a list: one for each bullet, with the lines below it; without bullets, what commas part."""
-    if not value:
-        return ()
-    found: list[str] = []
-    is_list = False
-    for line in value.split("\n"):
-        bullet = _BULLET.match(line)
-        if bullet:
-            is_list = True
-            found.append(line[bullet.end() :])
-        elif found and is_list:
+    lines = value.split("\n")
+    first = next((bullet for line in lines if (bullet := _BULLET.match(line))), None)
+    if first is None:
+        return tuple(part.strip() for line in lines for part in line.split(", ") if part.strip())
+    mark, found = first[0], list[str]()
+    for line in lines:
+        if line.startswith(mark):
+            found.append(line[len(mark) :])
+        elif found:
             found[-1] += "\n" + line.removeprefix("  ")
         elif line.strip():
-            found.extend(part.strip() for part in line.split(", "))
+            found.append(line.strip())
     return tuple(item.strip("\n") for item in found if item.strip())

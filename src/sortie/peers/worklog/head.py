@@ -1,4 +1,4 @@
-"""The two parts of a work log that are not entries, line by line: the pinned status block and the decision index."""
+"""The two parts of a work log that are no entries, line by line: pinned status block and decision index."""
 
 from __future__ import annotations
 

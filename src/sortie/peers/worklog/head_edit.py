@@ -1,7 +1,7 @@
 """Edits of a work log's head: an agent's status line in place, a row at the end of the decision index.
 
-Where the log has no status block or no index, they are put in the document's place. The body is not read and its bytes
-do not change; lines end as the first of the file does.
+Where the log has no status block or no index, they are put in the document's place. The body is not read and its
+bytes do not change; lines end as the first of the file does.
 """
 
 from __future__ import annotations

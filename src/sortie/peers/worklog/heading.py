@@ -1,7 +1,7 @@
 """The first line of an entry: who, when and about what, in the forms people and tools write.
 
-The strict heading, `### 2026-11-18T02:00:00Z — Alice: title`, is the one that we write. It begins an entry wherever it
-stands at the start of a line, even in a fence or a comment that nobody closed: so nothing that is in a file can
+The strict heading, `### 2026-11-18T02:00:00Z — Alice: title`, is the one that we write. It begins an entry wherever
+it stands at the start of a line, even in a fence or a comment that nobody closed: so nothing that is in a file can
 swallow what is appended to it.
 """
 
@@ -30,24 +30,26 @@ _ZONE = r"(?: ?(?:Z|UTC|GMT)\b|[+-][0-9]{2}:?[0-9]{2}\b)"
 _TIME = re.compile(
     rf"\[?(?:(?P<date>{_DATE})(?:[T ](?P<at>{_CLOCK}))?|(?P<clock>{_CLOCK}))(?P<zone>{_ZONE})?\]?(?!\w)"
 )
-_BETWEEN = re.compile(r"\s*(?:—|–|--?|\||:)?\s*")
-_NAME = r"[^\W\d_][\w.'’-]{0,60}(?: [A-Z0-9&/+][\w.'’-]{0,60}){0,3}"
+_BETWEEN = re.compile(r"\s*(?:—|\u2013|--?|\||:)?\s*")
+_NAME = r"[^\W\d_][\w.'\u2019-]{0,60}(?: [A-Z0-9&/+][\w.'\u2019-]{0,60}){0,3}"
 _ACTOR = re.compile(rf"\**(?P<name>{_NAME})(?P<model> ?\([^()\n]{{1,60}}\))?\**:\**(?:\s+|$)")
 _ACTOR_AT_END = re.compile(rf"\((?P<name>{_NAME})\)$")
 _HASHES = re.compile(r"#{1,6}[ \t]+")
 
 # Words that stand before a colon and are nobody's name.
-_NO_NAMES = frozenset(
-    """action actions agenda author background blocked blocker blockers branch caveat caveats change changed changes
-    claimed closed commit commits completed context date decided decision decisions deliverable deliverables done
-    entries error example fact facts file files fix fixed format from goal goals handoff history id info issue issues
-    legend link links log mode next note notes open outcome owner owners participants path paths phase plan
-    priority project proposal protocol purpose question questions ready reason reasoning recommendation ref refs repeat
-    repo repository result results review rev revision risk risks rollback rule rules scope section see
-    session sessions start started starting state status step steps subject summary surprise surprises task tasks template
-    test tests timestamp title to todo type update updated usage version warning why wins workspace worklog
-    counter-recommendation escalated escalation amended heartbeat""".split()
-)
+_WORDS = """
+    action actions agenda amended author background blocked blocker blockers branch caveat caveats
+    change changed changes claimed closed commit commits completed context counter-recommendation date
+    decided decision decisions deliverable deliverables done entries error escalated escalation example
+    fact facts file files fix fixed format from goal goals handoff heartbeat history id info issue
+    issues legend link links log mode next note notes open outcome owner owners participants path paths
+    phase plan priority project proposal protocol purpose question questions ready reason reasoning
+    recommendation ref refs repeat repo repository result results rev review revision risk risks
+    rollback rule rules scope section see session sessions start started starting state status step
+    steps subject summary surprise surprises task tasks template test tests timestamp title to todo type
+    update updated usage version warning why wins worklog workspace
+"""
+_NO_NAMES = frozenset(_WORDS.split())
 
 
 class Heading(NamedTuple):
@@ -103,7 +105,7 @@ def _actor_and_title(text: str, names: Set[str], *, is_timed: bool) -> tuple[str
         start = text.split(None, words)[:words]
         name = " ".join(start).rstrip(",")
         if name.casefold() in names:
-            return name, text[len(" ".join(start)) :].strip().lstrip(f"{DASH}–-:, ").strip()
+            return name, text[len(" ".join(start)) :].strip().lstrip(f"{DASH}\u2013-:, ").strip()
     return "", text
 
 
@@ -123,13 +125,13 @@ def person(text: str) -> str:
 
 def names_in(text: str) -> tuple[str, ...]:
     without = re.sub(r"\([^()]{0,200}\)", " ", text[:1000].split("\n", 1)[0])
-    parts = re.split(r"\s+/\s+|\s*[,;+&]\s+|\s+and\s+|\s+[—–]\s+|\s+->\s+|\s+→\s+", without)
+    parts = re.split(r"\s+/\s+|\s*[,;+&]\s+|\s+and\s+|\s+[—\u2013]\s+|\s+->\s+|\s+→\s+", without)
     cleaned = (part.strip().strip(".*_`").strip() for part in parts)
     return tuple(name for name in cleaned if name and name.casefold() not in NOBODY)
 
 
 NOBODY = frozenset(
-    ("none", "n/a", "na", "-", "—", "–", "tbd", "nobody", "no one", "unassigned", "nothing", "null", "")
+    ("none", "n/a", "na", "-", "—", "\u2013", "tbd", "nobody", "no one", "unassigned", "nothing", "null", "")
 )
 
 

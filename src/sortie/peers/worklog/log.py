@@ -27,17 +27,23 @@ class Remark(Struct, frozen=True, kw_only=True):
 
 
 class Worklog(Struct, frozen=True, kw_only=True, eq=False):
-    """`parts` cover the data without gap or overlap. `status` has every line of the status block, and those that are
-    scattered over the body; `now_working` says which of them count."""
+    """`status` has every line of the status block, and those that are scattered over the body."""
 
     data: bytes
     status: tuple[StatusLine, ...]
     index: tuple[IndexRow, ...]
     entries: tuple[Entry, ...]
-    parts: tuple[Part, ...]
     remarks: tuple[Remark, ...]
+    starts: list[tuple[PartKind, int]]  # of the parts
     body_start: int  # where the first session or entry starts: what is in front of it is edited in place
     index_end: int = -1  # behind the last line of the table of the decision index, where there is one
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """They cover the data without gap or overlap."""
+        ends = [*(at for _, at in self.starts[1:]), len(self.data)]
+        spans = zip(self.starts, ends, strict=True)
+        return tuple(Part(kind, at, end) for (kind, at), end in spans if end > at)
 
     def now_working(self) -> dict[str, StatusLine]:
         """By agent. A pinned line counts before those in the body; of several the latest does."""

@@ -1,4 +1,4 @@
-"""A work log read from any bytes: never an error, every byte in exactly one part, and a remark for what was not understood.
+"""A work log read from any bytes: never an error, every byte in one part, and a remark for what was not understood.
 
 The body is read from mark to mark; lines are looked at one by one only where no heading says what they belong to.
 """
@@ -6,43 +6,16 @@ The body is read from mark to mark; lines are looked at one by one only where no
 from __future__ import annotations
 
 import codecs
-import re
 
 from . import head, scan
-from .entry import Entry, Form, Session, Source, first_line
-from .heading import is_name, is_strict, read_heading
+from .beginnings import PINNED_LABELS, begins_entry, ends_entry, heading_kind, is_heading, session_at
+from .entry import Entry, Form, Session, Source
 from .log import Lines, Part, PartKind, Remark, Worklog
 
 __all__ = ["Entry", "Lines", "Part", "Remark", "Session", "Worklog", "parse"]
 
 _MOST_REMARKS = 200
 _CHUNK = 1 << 20
-# What a line is can be told by this many of its bytes.
-_LOOKED_AT = 2000
-
-_HEADING = re.compile(rb"(#{1,3})[ \t]+([^\n]{0,500})")
-_NUMBER = re.compile(r"(?:[0-9]{1,3}(?:\.[0-9]{1,3})?[.)]?|§) ?")
-_SESSION = re.compile(r"session\b", re.IGNORECASE)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_LABEL_END = re.compile(r" *(?:—|–| - |\(|:)")
-_TIMED = re.compile(rb"(?:[-*+] )?\[?(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}:[0-9]{2}\b)")
-_LED_BY_NAME = re.compile(
-    r"\**([^\W\d_][\w.'’-]{0,60}(?: [A-Z0-9&/+][\w.'’-]{0,60}){0,3})( ?\([^()\n]{1,60}\))?\**:\**(?:\s|\Z)"
-)
-_ALWAYS_ENTRY = (b"Escalated:", b"**Escalated:**", b"Handoff:", b"**Handoff:**")
-_IN_FENCE = re.compile(rb"[ \t]*(?:Handoff|Owner|Escalated|ID|- \*\*)[:\w]", re.IGNORECASE)
-_WORKING = b"Now Working ("
-_PINNED_LABELS = ("maintainer focus", "next review checkpoint")
-# Lines that a file begins with and that nobody said.
-_NO_NAMES_ON_TOP = (
-    "maintainer",
-    "agents",
-    "agent",
-    "session id",
-    "date initialized",
-    "full history",
-    "last format migration",
-)
 
 
 def parse(data: bytes) -> Worklog:
@@ -50,24 +23,22 @@ def parse(data: bytes) -> Worklog:
 
 
 class Reading:
-    """One pass. `lines` and `headed` read from where they are told to the next heading and answer where that is."""
+    """One pass. What begins somewhere is read to its end by one method, which answers where the next begins."""
 
     def __init__(self, data: bytes, session: Session | None = None) -> None:
         self._data = data
-        self._source = Source(data)
         self._session = session or Session()
         self._starts: list[tuple[PartKind, int]] = [("preamble", 0)]
-        self._named: list[tuple[int, int, Form, Session]] = []
+        self._named: list[tuple[int, int, Form, Session]] = []  # as in `Entry`
         self._counts: dict[bytes, int] = {}
         self._row_counts: dict[tuple[str, ...], int] = {}
         self._status: list[head.StatusLine] = []
         self._rows: list[head.IndexRow] = []
-        self._remarks: list[tuple[int, str]] = []
         self._index_end = -1
+        self._remarks: list[tuple[int, str]] = []
 
     def whole(self) -> Worklog:
-        at = self._head()
-        body_start = at
+        at = body_start = self._head()
         while at < len(self._data):
             at = self._next(at)
         self._look_at_encoding()
@@ -89,95 +60,78 @@ class Reading:
     def _head(self) -> int:
         at = len(codecs.BOM_UTF8) if self._data.startswith(codecs.BOM_UTF8) else 0
         at = self._section(at, "preamble")
-        while _HEADING.match(self._data, at) and self._kind_of(at) not in ("entry", "session"):
+        while is_heading(self._data, at) and self._kind_at(at) not in ("entry", "session"):
             at = self._next(at)
         return at
 
+    def _kind_at(self, at: int) -> PartKind:
+        return heading_kind(self._data, at, is_first=not self._named)
+
     def _next(self, at: int) -> int:
         """A heading, or the first line of an entry without one."""
-        data = self._data
-        if not _HEADING.match(data, at):
+        if not is_heading(self._data, at):
             return self._unheaded(at)
-        kind = self._kind_of(at)
+        kind = self._kind_at(at)
+        end = scan.line_end(self._data, at)
         if kind == "entry":
-            return self._headed(at)
+            self._begin(at, self._data[at:end], "heading")
+            return self._headed(end)
         if kind == "session":
-            self._session = _session(data, at)
+            self._session = session_at(self._data, at)
         self._starts.append((kind, at))
-        return self._section(scan.line_end(data, at) + 1, kind)
+        return self._section(end + 1, kind)
 
-    def _kind_of(self, at: int) -> PartKind:
-        data = self._data
-        if is_strict(data, at):
-            return "entry"
-        found = _HEADING.match(data, at)
-        if found is None:
-            return "entry"
-        title = found[2].decode("utf-8", "replace").strip()
-        number = _NUMBER.match(title)
-        words = (title[number.end() :] if number else title).casefold()
-        if words.startswith("decision index"):
-            return "index"
-        if len(found[1]) == 3:
-            return "entry"
-        if words.startswith("archived"):
-            return "archive"
-        if _SESSION.match(title):
-            return "session"
-        if _DATE.match(title):
-            return "entry" if read_heading(title).actor else "session"
-        return "preamble" if len(found[1]) == 1 and not self._named else "section"
-
-    def _is_boundary(self, at: int) -> bool:
-        """Of a heading: a comment of a script that somebody pasted looks like one of the first level."""
-        return self._data[at + 1] == scan.HASH or self._kind_of(at) not in ("section", "preamble")
-
-    def _headed(self, start: int) -> int:
-        data = self._data
-        at = self._begin(start, "heading") - 1
-        while True:
-            mark = scan.next_mark(data, at)
-            if mark < 0:
-                return len(data)
-            kind = data[mark]
-            if kind == scan.HASH:
-                if self._is_boundary(mark):
-                    return mark
-                at = mark + 1
-            elif kind in (scan.BACKTICK, scan.TILDE):
-                fence = scan.opens_fence(data, mark)
-                at = self._past_fence(mark, fence) if fence else mark + 1
-            elif kind == scan.LESS:
-                at = self._past_comment(mark)
-            elif kind == scan.WORKING:
-                self._scattered(mark)
-                at = mark + 1
-            elif scan.is_quick_at(data, mark):
-                return mark
+    def _headed(self, at: int) -> int:
+        """From the end of a heading; entries with a strict heading that follow are read in the same go."""
+        data, search = self._data, scan.MARK.search
+        while found := search(data, at):
+            kind = found.lastindex
+            if kind == scan.STRICT:
+                self._begin(found.start() + 1, found[1], "heading")
+                at = found.end()
+            elif kind == scan.FENCE:
+                at = self._past_fence(found.start() + 1)
+            elif kind == scan.HEADING:
+                if ends_entry(data, found.start() + 1):
+                    return found.start() + 1
+                at = found.end()
+            elif kind == scan.COMMENT:
+                at = self._past_comment(found.start() + 1)
+            elif kind == scan.TIMED:
+                if scan.is_quick_at(data, found.start() + 1):
+                    return found.start() + 1
+                at = found.end()
             else:
-                at = mark + 1
+                self._scattered(found.start() + 1)
+                at = found.end()
+        return len(data)
 
     def _unheaded(self, start: int) -> int:
         """An entry in plain lines; it goes on until something else begins."""
         data = self._data
-        fence = scan.opens_fence(data, start)
         end = scan.line_end(data, start)
-        self._begin(start, "line", end + 1 if fence else start)
-        self._scattered(start)
-        at = (self._past_fence(start, fence) if fence else end) + 1
+        line = data[start:end]
+        if scan.opens_fence(line):
+            named_at = end + 1
+            self._begin(start, data[named_at : scan.line_end(data, named_at)], "line", named_at)
+            end = self._past_fence(start)
+        else:
+            self._begin(start, line, "line")
+            self._scattered(start)
+        at = end + 1
         is_paragraph = False
         while at < len(data):
             end = scan.line_end(data, at)
-            line = data[at : min(end, at + _LOOKED_AT)]
+            line = data[at : min(end, at + scan.LOOKED_AT)]
             if not line.strip():
                 is_paragraph, at = True, end + 1
                 continue
-            if line.startswith(b"#") and _HEADING.match(line) and self._is_boundary(at):
+            if is_heading(data, at) and ends_entry(data, at):
                 return at
-            if self._starts_entry(at, line, "entry", is_paragraph=is_paragraph):
+            if begins_entry(data, at, line, "entry", is_paragraph=is_paragraph):
                 return at
-            if fence := scan.opens_fence(data, at):
-                end = self._past_fence(at, fence)
+            if scan.opens_fence(line):
+                end = self._past_fence(at)
             elif line.startswith(b"<!--"):
                 end = self._past_comment(at)
             else:
@@ -192,117 +146,85 @@ class Reading:
         is_paragraph, is_status = True, False
         while at < len(data):
             end = scan.line_end(data, at)
-            line = data[at : min(end, at + _LOOKED_AT)]
+            line = data[at : min(end, at + scan.LOOKED_AT)]
             if not line.strip():
                 is_paragraph, is_status, at = True, False, end + 1
                 continue
-            if line.startswith(b"#") and _HEADING.match(line):
+            if is_heading(data, at) or begins_entry(data, at, line, kind, is_paragraph=is_paragraph):
                 return at
-            if self._starts_entry(at, line, kind, is_paragraph=is_paragraph):
-                return at
-            is_status = kind == "preamble" and self._status_line(at, line, is_status)
-            if fence := scan.opens_fence(data, at):
-                end = self._past_fence(at, fence)
+            is_status = kind == "preamble" and self._pinned(at, line, is_status)
+            if scan.opens_fence(line):
+                end = self._past_fence(at)
             elif line.startswith(b"<!--"):
                 self._part("comment", at)
                 end = self._past_comment(at)
-                self._part(kind, min(end + 1, len(data)))
+                self._part(kind, end + 1)
             elif kind == "index" and b"|" in line:
                 self._table_line(table, at, end, is_paragraph=is_paragraph)
             is_paragraph, at = False, end + 1
         return len(data)
 
-    def _starts_entry(self, at: int, line: bytes, kind: PartKind, *, is_paragraph: bool) -> bool:
-        """Whether a line begins an entry; `kind` is `entry` where another one would end."""
-        is_open = kind == "entry"
-        if kind == "archive" or line.startswith((b"<!--", b"|")):
-            return False
-        if _TIMED.match(line):
-            quick = line.removeprefix(b"- ").removeprefix(b"* ")
-            return (is_paragraph and quick is line) or scan.is_quick_at(quick, 0)
-        if not is_paragraph or kind == "index":
-            return False
-        if scan.opens_fence(self._data, at):
-            after = scan.line_end(self._data, at) + 1
-            return not is_open and kind != "preamble" and _IN_FENCE.match(self._data, after) is not None
-        if line.startswith(_ALWAYS_ENTRY):
-            return True
-        if line.startswith(_WORKING):
-            return kind != "preamble"
-        if kind == "session":
-            return not _is_rule(line)
-        named = _LED_BY_NAME.match(line.decode("utf-8", "replace"))
-        if named is None or not is_name(named[1]):
-            return False
-        return kind != "preamble" or named[1].casefold() not in (*_PINNED_LABELS, *_NO_NAMES_ON_TOP)
-
-    def _begin(self, at: int, form: Form, named_at: int = -1) -> int:
-        """An entry; answers where its second line starts."""
-        named_at = at if named_at < 0 else named_at
-        after = scan.line_end(self._data, named_at)
-        first = first_line(self._data, named_at, after)
-        self._counts[first] = ordinal = self._counts.get(first, 0) + 1
+    def _begin(self, at: int, line: bytes, form: Form, named_at: int = -1) -> None:
+        first = line.rstrip()
+        ordinal = self._counts[first] = self._counts.get(first, 0) + 1
         self._starts.append(("entry", at))
-        self._named.append((named_at, ordinal, form, self._session))
-        return min(after + 1, len(self._data) + 1)
+        self._named.append((at if named_at < 0 else named_at, ordinal, form, self._session))
 
     def _part(self, kind: PartKind, at: int) -> None:
-        if self._starts[-1][0] != kind:
+        if self._starts[-1][0] != kind and at < len(self._data):
             self._starts.append((kind, at))
 
-    def _status_line(self, at: int, line: bytes, was_status: bool) -> bool:
-        if self._working(at, pinned=True):
+    def _pinned(self, at: int, line: bytes, was_status: bool) -> bool:
+        """Whether a line at the top of the file is one of the status block."""
+        if working := head.working_line(line):
+            if any(one.agent.casefold() == working[0].casefold() for one in self._status):
+                self._remark(at, f"The status block has more than one line for {working[0]}; the last one counts.")
+            self._add_status(at, "Now Working", *working, pinned=True)
             return True
-        found = head.pinned_line(line)
-        if found is None or not (was_status or found[0].casefold() in _PINNED_LABELS):
+        other = head.pinned_line(line)
+        if other is None or not (was_status or other[0].casefold() in PINNED_LABELS):
             return False
-        self._add_status(at, found[0], "", found[1], pinned=True)
+        self._add_status(at, other[0], "", other[1], pinned=True)
         return True
 
     def _scattered(self, at: int) -> None:
-        if self._data.startswith(_WORKING, at):
-            self._working(at, pinned=False)
-
-    def _working(self, at: int, *, pinned: bool) -> bool:
-        found = head.working_line(self._data[at : scan.line_end(self._data, at)])
-        if found:
-            self._add_status(at, "Now Working", found[0], found[1], pinned=pinned)
-        return found is not None
+        if self._data.startswith(scan.WORKING, at):
+            working = head.working_line(self._data[at : scan.line_end(self._data, at)])
+            if working:
+                self._add_status(at, "Now Working", *working, pinned=False)
 
     def _add_status(self, at: int, label: str, agent: str, text: str, *, pinned: bool) -> None:
-        end = scan.line_end(self._data, at)
         if pinned:
-            if agent and any(one.pinned and one.agent.casefold() == agent.casefold() for one in self._status):
-                self._remark(at, f"The status block has more than one line for {agent}; the last one counts.")
             self._part("status", at)
-        self._status.append(head.StatusLine(start=at, end=end, label=label, agent=agent, text=text, pinned=pinned))
+        end = scan.line_end(self._data, at)
+        line = head.StatusLine(start=at, end=end, label=label, agent=agent, text=text, pinned=pinned)
+        self._status.append(line)
 
     def _table_line(self, table: _Table, at: int, end: int, *, is_paragraph: bool) -> None:
-        cells = head.cells_of(self._data[at:end].decode("utf-8", "replace"))
+        cells = self._cells(at, end)
         if head.is_rule(cells):
             self._index_end = end + 1 if table.is_index else self._index_end
             return
-        after = self._data[end + 1 : scan.line_end(self._data, end + 1)].decode("utf-8", "replace")
-        if not table.is_read or (
-            is_paragraph and head.is_rule(head.cells_of(after)) and b"|" in self._data[at:end]
-        ):
-            table.is_index, table.is_read = head.is_index_header(cells), True
-            if table.is_index:
-                self._index_end = end + 1
-            else:
-                self._remark(
-                    at, "A table with other columns than Decision, Owner, Timestamp, Section is no decision index."
-                )
+        after = self._cells(end + 1, scan.line_end(self._data, end + 1)) if is_paragraph else []
+        if not table.is_read or head.is_rule(after):
+            table.is_read, table.is_index = True, head.is_index_header(cells)
+            if not table.is_index:
+                columns = ", ".join(head.INDEX_COLUMNS)
+                self._remark(at, f"A table with other columns than {columns} is no decision index.")
         elif table.is_index:
-            self._row_counts[tuple(cells)] = ordinal = self._row_counts.get(tuple(cells), 0) + 1
+            ordinal = self._row_counts[tuple(cells)] = self._row_counts.get(tuple(cells), 0) + 1
             row = head.index_row(at, end, cells, ordinal)
             if not row.is_whole:
                 self._remark(at, f"A row of the decision index has {len(cells)} cells instead of 4.")
             self._rows.append(row)
+        if table.is_index:
             self._index_end = end + 1
 
-    def _past_fence(self, at: int, mark: bytes) -> int:
-        end, is_closed = scan.past_fence(self._data, at, mark)
+    def _cells(self, at: int, end: int) -> list[str]:
+        return head.cells_of(self._data[at:end].decode("utf-8", "replace"))
+
+    def _past_fence(self, at: int) -> int:
+        end, is_closed = scan.past_fence(self._data, at)
         if not is_closed:
             self._remark(at, "A fence is opened here and not closed; what follows is read as its content.")
         return end
@@ -329,32 +251,27 @@ class Reading:
             try:
                 decoder.decode(data[start : start + _CHUNK], start + _CHUNK >= len(data))
             except UnicodeDecodeError as error:
-                self._remark(
-                    max(start + error.start, 0), "This is not UTF-8; the bytes stay, and are shown as `\ufffd`."
-                )
+                self._remark(min(start + error.start, len(data)), "This is not UTF-8; the bytes stay as they are.")
                 return
 
     def _worklog(self, body_start: int) -> Worklog:
         data = self._data
-        self._source.names = frozenset(["maintainer", *(one.agent.casefold() for one in self._status if one.agent)])
-        starts = [(kind, at) for kind, at in self._starts if at < len(data) or kind == "entry"]
-        ends = [at for _, at in starts[1:]] + [len(data)]
-        parts = tuple(Part(kind, at, end) for (kind, at), end in zip(starts, ends, strict=True) if end > at)
-        spans = [(at, end) for (kind, at), end in zip(starts, ends, strict=True) if kind == "entry"]
-        source = self._source
+        names = frozenset(["maintainer", *(one.agent.casefold() for one in self._status if one.agent)])
+        source = Source(data, names)
+        ends = [*(at for _, at in self._starts[1:]), len(data)]
+        spans = [(at, end) for (kind, at), end in zip(self._starts, ends, strict=True) if kind == "entry"]
         entries = tuple(
             Entry(source, at, end, named_at, ordinal, form, session)
             for (at, end), (named_at, ordinal, form, session) in zip(spans, self._named, strict=True)
         )
         lines = Lines(data) if self._remarks else None
-        remarks = [Remark(line=lines.number(at), sentence=text) for at, text in sorted(self._remarks) if lines]
         return Worklog(
             data=data,
             status=tuple(self._status),
             index=tuple(self._rows),
             entries=entries,
-            parts=parts,
-            remarks=tuple(remarks),
+            remarks=tuple(Remark(line=lines.number(at), sentence=text) for at, text in self._remarks if lines),
+            starts=self._starts,
             body_start=body_start,
             index_end=self._index_end,
         )
@@ -365,16 +282,3 @@ class _Table:
 
     is_read = False
     is_index = False
-
-
-def _session(data: bytes, at: int) -> Session:
-    found = _HEADING.match(data, at)
-    title = found[2].decode("utf-8", "replace").strip() if found else ""
-    date = _DATE.search(title)
-    end = _LABEL_END.search(title)
-    label = title[: end.start()] if end and end.start() else title
-    return Session(label=label, date=date[0] if date else "")
-
-
-def _is_rule(line: bytes) -> bool:
-    return not line.strip(b"-*_ \t\r")

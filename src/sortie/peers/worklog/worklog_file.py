@@ -1,4 +1,4 @@
-"""WORKLOG.md on disk: what is recorded is in it once, in the name of who wrote it, and everybody can ask what is new.
+"""WORKLOG.md on disk: what is recorded is in it once, in the name of who wrote it; and what is new since a cursor.
 
 A plain entry is put at the end, at a cost that does not depend on the size of the file. What also changes a status
 line or the decision index replaces the file in one step, so that nobody sees one without the other.
@@ -34,7 +34,7 @@ from .compose import (
     compose,
     index_row,
 )
-from .cursor import Cursor, step_in_tail, step_in_whole
+from .cursor import Cursor, Step, step_in_tail, step_in_whole
 from .entry import Session, digest, entry_id, trimmed
 from .event import Event, entry_id_of
 from .events import events_in, events_of
@@ -97,9 +97,7 @@ class WorklogFile:
                 what = msgspec.structs.replace(what, id=next_proposal(held.read()))
             text = compose(what, actor=name, at=at)
             event_ids = self._new_ids(text)
-            record = _record(
-                author, at, key=key, subject=" ".join(event_ids), text=text, digest=digest(trimmed(text))
-            )
+            record = _record(author, at, key=key, subject=" ".join(event_ids), text=text)
             self._write(held, what, name, at, text, record, _status_after(what) if set_status else "")
             return Recorded(event_ids=event_ids, lost=held.lost)
 
@@ -119,11 +117,11 @@ class WorklogFile:
     def since(self, cursor: Cursor | None) -> tuple[list[Event], Cursor]:
         """What was added after the cursor, and the next cursor. Asking again with the same one gives the same."""
         step = self._in_tail(cursor) if cursor is not None and cursor.count else None
-        return tuple(step or step_in_whole(cursor, parse(self._settled()), self._session_id))
+        return step or step_in_whole(cursor, parse(self._settled()), self._session_id)
 
     def adopt(self, before: bytes, author: Author, at: float) -> tuple[Event, ...]:
-        """Entries and rows that are in the file, were not there before, and that no record of ours explains: they are
-        put on record as written by `author`."""
+        """Entries and rows that are in the file, were not there before, and that no record of ours explains: they
+        are put on record as written by `author`."""
         with self._document.held() as held:
             log, old = parse(held.read()), parse(before)
             known = (
@@ -135,7 +133,7 @@ class WorklogFile:
             found = [event for event in events_of(log, self._session_id) if event.entry_id not in known]
             for one in dict.fromkeys(event.entry_id for event in found):
                 subject = " ".join(event.event_id for event in found if event.entry_id == one)
-                held.note(_record(author, at, subject=subject, text=texts[one], digest=digest(trimmed(texts[one]))))
+                held.note(_record(author, at, subject=subject, text=texts[one]))
         return tuple(found)
 
     def written_by(self) -> Mapping[str, Record]:
@@ -195,7 +193,7 @@ class WorklogFile:
         found = (record.subject for record in self._document.records() if record.key == key)
         return tuple(next(found, "").split())
 
-    def _in_tail(self, cursor: Cursor) -> tuple[list[Event], Cursor] | None:
+    def _in_tail(self, cursor: Cursor) -> Step | None:
         window = _WINDOW
         while True:
             beginning, size = self._file.part(0, window)
@@ -277,9 +275,7 @@ def _status_after(what: AnyRecordable) -> str:
             return ""
 
 
-def _record(
-    author: Author, at: float, *, key: str = "", subject: str = "", text: str = "", digest: str = ""
-) -> Record:
+def _record(author: Author, at: float, *, key: str = "", subject: str = "", text: str = "") -> Record:
     return Record(
         at=at,
         author=author.name,
@@ -288,5 +284,5 @@ def _record(
         key=key,
         subject=subject,
         text=text,
-        digest=digest,
+        digest=digest(trimmed(text)) if text else "",
     )
