@@ -1,0 +1,209 @@
+"""The repository of a shared checkout, and a git directory of our own in it, with the same files and objects.
+
+Snapshots are taken through the one of our own. So neither filters, attributes, excludes, flags of the index nor any
+other setting that an agent makes in the repository decides what we see, and nothing of the repository is written
+but objects and the refs below `refs/sortie`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...errors import SortieError
+from ...protocol.foreign_text import escape, shortened
+from ...protocol.safefiles import explain, open_directory, read_bounded, write_if_changed
+from ...protocol.session_files import DIRECTORY as OUR_DIRECTORY
+from ..place import state_directory
+from .git import SECONDS, GitError, git
+
+_OWN = "snapshots"
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 1
+\tbare = false
+\tsymlinks = true
+\tfileMode = true
+[extensions]
+\tobjectFormat = {}
+"""
+_READ_BY_GIT = ("HEAD", "index", "config", "config.worktree", "packed-refs", "shallow", "info/exclude")
+# The strongest of all attributes: what is stored are the bytes of the file.
+_ATTRIBUTES = b"* -text -eol -ident -filter -working-tree-encoding\n"
+_MOST_EXCLUDES = 1 << 20
+
+
+class Damaged(SortieError):
+    """The repository is not what it was when the turn began, or does not answer as one."""
+
+
+class Checkout(Struct, frozen=True, kw_only=True):
+    """`root` is the top of the working tree; `git_dir` is that of this working tree, `common_dir` that of all trees
+    of the repository. `refs` is where ours begin. `standing` tells whether all of it is still the same."""
+
+    root: Path
+    git_dir: Path
+    common_dir: Path
+    objects: Path
+    object_format: str
+    refs: str
+    standing: tuple[tuple[int, int], ...]
+
+    @property
+    def own(self) -> Path:
+        return self.git_dir / "sortie" / _OWN
+
+    @property
+    def nothing(self) -> str:
+        """The id of no object."""
+        return "0" * (64 if self.object_format == "sha256" else 40)
+
+    def git(
+        self, *arguments: str, given: bytes = b"", fine: tuple[int, ...] = (0,), index: Path | None = None
+    ) -> bytes:
+        """In the repository itself, with its configuration."""
+        env = {
+            "GIT_DIR": str(self.git_dir),
+            "GIT_COMMON_DIR": str(self.common_dir),
+            "GIT_WORK_TREE": str(self.root),
+        }
+        if index is not None:
+            env["GIT_INDEX_FILE"] = str(index)
+        return git(self.root, *arguments, env=env, given=given, fine=fine)
+
+    def own_git(
+        self, *arguments: str, given: bytes = b"", index: Path | None = None, seconds: float = SECONDS
+    ) -> bytes:
+        """The same files and objects, without the configuration, the index and the refs of the repository."""
+        env = {
+            "GIT_DIR": str(self.own),
+            "GIT_WORK_TREE": str(self.root),
+            "GIT_OBJECT_DIRECTORY": str(self.objects),
+            "GIT_INDEX_FILE": str(index or self.own / "index"),
+        }
+        return git(self.root, *arguments, env=env, given=given, seconds=seconds)
+
+    def prepare(self) -> None:
+        """Make our own git directory, and fix for the turn that follows what is ignored."""
+        try:
+            for directory in (
+                self.git_dir / "sortie",
+                self.own,
+                *(self.own / n for n in ("refs", "objects", "info")),
+            ):
+                directory.mkdir(mode=0o700, exist_ok=True)
+            with open_directory(self.own) as own, open_directory(own, "info") as info:
+                write_if_changed(own, "HEAD", b"ref: refs/heads/none\n")
+                write_if_changed(own, "config", _CONFIG.format(self.object_format).encode())
+                write_if_changed(info, "attributes", _ATTRIBUTES)
+                write_if_changed(info, "exclude", self._excludes())
+        except OSError as error:
+            raise SortieError(f"{self.own} cannot be written: {explain(error)}.") from error
+
+    def refuse_changed(self) -> None:
+        """Raise where another directory has taken the place of the root or of the repository, and where git would
+        wait for ever for what stands in place of its files."""
+        try:
+            there = _git_dir(self.root), _common_dir(self.git_dir), _standing(self._places())
+            (self.own / "config").lstat()
+        except (OSError, SortieError) as error:
+            reason = explain(error) if isinstance(error, OSError) else error.message
+            raise Damaged(f"The repository of {self.root} is gone or damaged: {reason}") from error
+        if there != (self.git_dir, self.common_dir, self.standing):
+            raise Damaged(f"Another repository has taken the place of the one of {self.root}.")
+        for place in (directory / name for directory in {self.git_dir, self.common_dir} for name in _READ_BY_GIT):
+            if os.path.lexists(place) and not place.is_file():
+                raise Damaged(f"{place} is not a regular file.", fix="Remove it, and put back what was there.")
+
+    def _places(self) -> tuple[Path, ...]:
+        return self.root, self.git_dir, self.common_dir, self.objects
+
+    def _excludes(self) -> bytes:
+        """What git ignores besides what the `.gitignore` files say: the person's own rules, those of the
+        repository, and what we put into a checkout. Later rules win."""
+        home = {name: os.environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")}
+        env = {"GIT_DIR": str(self.git_dir), **home}
+        named = git(self.root, "config", "--type=path", "--get", "core.excludesFile", env=env, fine=(0, 1))
+        settings = Path(home["XDG_CONFIG_HOME"] or f"{home['HOME']}/.config")
+        person = Path(os.fsdecode(named.removesuffix(b"\n"))) if named else settings / "git" / "ignore"
+        rules = (_read(person), _read(self.common_dir / "info" / "exclude"), f"/{OUR_DIRECTORY}/".encode())
+        return b"\n".join((*rules, b""))
+
+
+def open_checkout(root: Path) -> Checkout:
+    """The repository whose working tree has its top at `root`; one that has it elsewhere is refused."""
+    root = root.resolve()
+    git_dir = _git_dir(root)
+    env = {"GIT_DIR": str(git_dir)}
+    wanted = ("--git-common-dir", "--git-path", "objects", "--show-object-format", "--show-toplevel")
+    try:
+        answer = git(root, "rev-parse", "--path-format=absolute", *wanted, env=env)
+    except GitError as error:
+        fix = f"Look at it with: git -C {root} status"
+        raise Damaged(f"{root} has no repository that git can use: {error.message}", fix=fix) from error
+    common, objects, object_format, top = answer.removesuffix(b"\n").split(b"\n")
+    if Path(os.fsdecode(top)).resolve() != root:
+        raise SortieError(
+            f"The working tree of the repository in {root} is {escape(os.fsdecode(top))}, by its core.worktree.",
+            fix="Work there, or unset core.worktree.",
+        )
+    common_dir, objects_dir = Path(os.fsdecode(common)).resolve(), Path(os.fsdecode(objects)).resolve()
+    return Checkout(
+        root=root,
+        git_dir=git_dir,
+        common_dir=common_dir,
+        objects=objects_dir,
+        object_format=object_format.decode("ascii"),
+        # Working trees of one repository have one set of refs, and each counts its own turns.
+        refs="refs/sortie" if git_dir == common_dir else f"refs/sortie/worktrees/{git_dir.name}",
+        standing=_standing((root, git_dir, common_dir, objects_dir)),
+    )
+
+
+def _git_dir(root: Path) -> Path:
+    """Our state lies in it; by `.git`, which is a directory, a link to one, or a file that names one."""
+    state = state_directory(root)
+    if state.parent != root:
+        return state.parent.resolve()
+    if os.path.lexists(root / ".git"):
+        raise Damaged(f"{root / '.git'} is no git directory and names none.", fix="Repair it, or clone it again.")
+    raise _no_repository(root)
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """By `commondir`, which only the git directory of a further working tree has."""
+    named = git_dir / "commondir"
+    return (git_dir / os.fsdecode(_read(named).strip())).resolve() if os.path.lexists(named) else git_dir
+
+
+def _no_repository(root: Path) -> SortieError:
+    for above in root.parents:
+        if os.path.lexists(above / ".git"):
+            return SortieError(
+                f"{root} is a directory inside the repository {above}, and turns are taken in the whole of it.",
+                fix=f"Keep the documents of the peers in {above}, or make {root} a repository of its own.",
+            )
+    if root.is_dir():
+        return SortieError(f"{root} is no git repository.", fix=f"Make it one: git -C {root} init")
+    return SortieError(f"There is no directory {root}.")
+
+
+def _standing(places: Iterable[Path]) -> tuple[tuple[int, int], ...]:
+    return tuple((found.st_dev, found.st_ino) for found in map(Path.lstat, places))
+
+
+def _read(path: Path) -> bytes:
+    """At most so much of it that can be a list of patterns; nothing where there is no such file."""
+    try:
+        with open_directory(path.parent.resolve()) as directory:
+            return read_bounded(directory, path.name, _MOST_EXCLUDES, linked=True)
+    except OSError:
+        return b""
+
+
+def shown(path: str) -> str:
+    """A path as it can stand in a sentence, whatever its name is."""
+    return f"`{shortened(escape(path), 200)}`"

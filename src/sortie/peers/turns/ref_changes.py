@@ -1,0 +1,98 @@
+"""What a turn did to branches, tags and our own refs; what would be lost by it gets a ref that stays.
+
+Not every change is against a rule: this says what happened, and whether something old is on no branch any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .checkout import Checkout, shown
+from .git import GitError
+from .snapshot import Snapshot
+
+_MOST_COMMITS = 1000
+_STASH = "refs/stash"
+
+
+class RefChange(Struct, frozen=True, kw_only=True):
+    """`before` and `after` are empty where there was none. `lost` says that what it had been is on no branch and no
+    tag any more; `kept` is the ref of ours that has it."""
+
+    name: str
+    before: str
+    after: str
+    lost: bool = False
+    kept: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        return self.name.startswith("refs/sortie/")
+
+    @property
+    def called(self) -> str:
+        for kind, noun in (("refs/heads/", "branch"), ("refs/tags/", "tag")):
+            if self.name.startswith(kind):
+                return f"The {noun} {shown(self.name.removeprefix(kind))}"
+        return "The stash" if self.name == _STASH else f"The ref {shown(self.name)}"
+
+
+def commits_made(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """Those on HEAD now that no ref had before, newest first; of very many, the newest."""
+    if not after.head or after.head == before.head:
+        return ()
+    known = {before.head, *before.refs.values()} - {""}
+    return _reachable(after.checkout, after.head, known, _MOST_COMMITS)
+
+
+def ref_changes(before: Snapshot, after: Snapshot) -> tuple[RefChange, ...]:
+    """Of a snapshot that was recalled only the branch of HEAD is known."""
+    known = before.refs or {before.branch: before.head}
+    there = {*known, *(after.refs if before.refs else ())} - {""}
+    return tuple(
+        _judged(after, RefChange(name=name, before=known.get(name, ""), after=after.refs.get(name, "")))
+        for name in sorted(there)
+        if known.get(name, "") != after.refs.get(name, "") and _concerns(after.checkout, name, known)
+    )
+
+
+def keep_lost(after: Snapshot, changes: tuple[RefChange, ...]) -> Iterator[RefChange]:
+    """The same changes, each with what we keep of it. Refs of ours are put back."""
+    checkout = after.checkout
+    for change in changes:
+        if change.is_ours or change.lost:
+            lost = f"{checkout.refs}/lost/{after.number}/{change.name.removeprefix('refs/')}"
+            kept = change.name if change.is_ours else lost
+            with suppress(GitError):  # the object is gone, or the repository cannot be written: nothing is kept
+                checkout.git("update-ref", kept, change.before)
+                change = replace(change, kept=kept)  # noqa: PLW2901 - the same change, with what became of it
+        yield change
+
+
+def _concerns(checkout: Checkout, name: str, known: Mapping[str, str]) -> bool:
+    """New refs of ours are our own doing, and so are those of another working tree."""
+    if not name.startswith("refs/sortie/"):
+        return True
+    return name in known and name.startswith(
+        tuple(f"{checkout.refs}/{kind}/" for kind in ("turns", "reverted", "lost"))
+    )
+
+
+def _judged(after: Snapshot, change: RefChange) -> RefChange:
+    if not change.before or change.is_ours:
+        return change
+    if change.name == _STASH:
+        # An older entry is kept by the log of the stash, which no other ref shows.
+        return replace(change, lost=not change.after)
+    now = {after.head, *(oid for name, oid in after.refs.items() if not name.startswith("refs/sortie/"))} - {""}
+    return replace(change, lost=bool(_reachable(after.checkout, change.before, now, 1)))
+
+
+def _reachable(checkout: Checkout, tip: str, without: set[str], most: int) -> tuple[str, ...]:
+    given = "\n".join((tip, *(f"^{oid}" for oid in sorted(without)), ""))
+    options = ("--ignore-missing", f"--max-count={most}", "--stdin")
+    return tuple(checkout.git("rev-list", *options, given=given.encode("ascii")).decode("ascii").split())

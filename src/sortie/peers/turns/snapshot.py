@@ -1,0 +1,275 @@
+"""The state of a shared checkout before and after a turn: kept as commits below `refs/sortie/turns/<number>`.
+
+Index, HEAD, branches, stash and files of the repository stay as they are. The commit carries what is needed to go
+on after a crash: where HEAD was, and what is not in the tree.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...errors import SortieError
+from ...protocol.safefiles import UnsafeFile, explain, open_directory, read_bounded, write_if_changed
+from ..place import Place
+from .checkout import Checkout, open_checkout
+from .git import GitError
+from .objects import blob, entries_of
+from .working_tree import LeftOut, WorkingTree, read_working_tree, remember
+
+KEPT_TURNS = 50
+When = Literal["before", "after"]
+Document = Literal["worklog", "mailbox", "charter", "settings"]
+DOCUMENTS: tuple[Document, ...] = ("worklog", "mailbox", "charter", "settings")
+
+_MOST_DOCUMENT = 512 << 20
+_TOLD_LEFT_OUT = 1000
+# The index of the repository as it was before the last turn, in our own git directory.
+INDEX_BEFORE = "index.before"
+_LAST = "last"
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """`head` is the commit of HEAD, `branch` the ref that HEAD is; each is empty where there is none.
+
+    `documents` has the bytes of those that are regular files, `instead` says of the others what stands there.
+    `problems` says what could not be learned; only a snapshot after a turn has any.
+    """
+
+    number: int
+    checkout: Checkout
+    commit: str
+    tree: str
+    head: str
+    branch: str
+    refs: Mapping[str, str]
+    left_out: tuple[LeftOut, ...]
+    documents: Mapping[Document, bytes]
+    instead: Mapping[Document, str]
+    problems: tuple[str, ...] = ()
+
+
+class _Told(Struct, frozen=True, kw_only=True):
+    """What the message of a commit says, besides a line for people."""
+
+    head: str = ""
+    branch: str = ""
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class _Position(Struct, frozen=True, kw_only=True):
+    head: str = ""
+    branch: str = ""
+    refs: Mapping[str, str] = {}
+
+
+def take_before(place: Place, number: int) -> Snapshot:
+    """The state as a turn finds it. Raises where it cannot be kept: then no turn should begin. Blocks."""
+    checkout = open_checkout(place.root)
+    checkout.prepare()
+    position = _forget_old(checkout, _position(checkout), number)
+    looked = read_working_tree(checkout, _inside(place, checkout), trusted=_is_trusted(checkout, position.refs))
+    _copy_index(checkout)
+    told = f"The checkout before turn {number}"
+    commit = _commit(checkout, told, position, looked, [position.head] if position.head else [])
+    name = f"{checkout.refs}/turns/{number}/before"
+    checkout.git("update-ref", name, commit)
+    _remember(checkout, looked, name, commit)
+    position = replace(position, refs={**position.refs, name: commit})
+    return _snapshot(place, number, checkout, commit, position, looked)
+
+
+def take_after(place: Place, before: Snapshot) -> Snapshot:
+    """The state as a turn left it. Raises `Damaged` or `GitError` where nothing of it can be learned. Blocks."""
+    checkout, number = before.checkout, before.number
+    checkout.refuse_changed()
+    problems = []
+    position = _Position(head=before.head, branch=before.branch, refs=before.refs)
+    try:
+        position = _position(checkout)
+    except GitError as error:
+        problems.append(f"What became of branches and commits cannot be told: {error.message}")
+    looked = read_working_tree(checkout, _inside(place, checkout), trusted=_is_trusted(checkout, position.refs))
+    told = f"The checkout after turn {number}"
+    heads = [position.head] if position.head not in ("", before.head) else []
+    try:
+        commit = _commit(checkout, told, position, looked, [before.commit, *heads])
+    except GitError:
+        # Parents that are gone do not keep us from telling what there is now.
+        problems.append("Commits from before the turn are gone from the repository.")
+        commit = _commit(checkout, told, position, looked, [])
+    name = f"{checkout.refs}/turns/{number}/after"
+    try:
+        checkout.git("update-ref", name, commit)
+        _remember(checkout, looked, name, commit)
+    except GitError as error:
+        problems.append(f"The state after the turn has no ref: {error.message}")
+    return _snapshot(place, number, checkout, commit, position, looked, problems)
+
+
+def recall(place: Place, number: int, when: When) -> Snapshot | None:
+    """The snapshot of an earlier turn, from its commit; None where there is none any more. Other refs than HEAD's
+    are not known of it."""
+    checkout = open_checkout(place.root)
+    checkout.prepare()
+    name = f"{checkout.refs}/turns/{number}/{when}"
+    try:
+        ids = checkout.git("rev-parse", f"{name}^{{commit}}", f"{name}^{{tree}}")
+        commit, tree = ids.decode("ascii").split()
+        message = checkout.own_git("cat-file", "commit", commit).rstrip(b"\n").rpartition(b"\n")[2]
+        told = msgspec.convert(json.loads(message), _Told)
+    except (GitError, ValueError, msgspec.MsgspecError):
+        return None
+    documents: dict[Document, bytes] = {}
+    for key in DOCUMENTS:
+        path = _below(getattr(place, key), checkout.root)
+        if path and (entry := entries_of(checkout, tree, [path]).get(path)) and entry.is_file:
+            documents[key] = blob(checkout, entry.oid)
+    return Snapshot(
+        number=number,
+        checkout=checkout,
+        commit=commit,
+        tree=tree,
+        head=told.head,
+        branch=told.branch,
+        refs={},
+        left_out=told.left_out,
+        documents=documents,
+        instead=dict.fromkeys((key for key in DOCUMENTS if key not in documents), "nothing that was kept"),
+    )
+
+
+def _snapshot(
+    place: Place,
+    number: int,
+    checkout: Checkout,
+    commit: str,
+    position: _Position,
+    looked: WorkingTree,
+    problems: Sequence[str] = (),
+) -> Snapshot:
+    documents: dict[Document, bytes] = {}
+    instead: dict[Document, str] = {}
+    for key in DOCUMENTS:
+        try:
+            documents[key] = _read_document(getattr(place, key))
+        except FileNotFoundError:
+            instead[key] = "nothing"
+        except OSError as error:
+            instead[key] = (error.strerror or str(error)).lower()
+    return Snapshot(
+        number=number,
+        checkout=checkout,
+        commit=commit,
+        tree=looked.tree,
+        head=position.head,
+        branch=position.branch,
+        refs=position.refs,
+        left_out=looked.left_out,
+        documents=documents,
+        instead=instead,
+        problems=tuple(problems),
+    )
+
+
+def refs_of(checkout: Checkout) -> dict[str, str]:
+    """The id behind each ref of this repository; those that tell of others are not its own."""
+    refs = {}
+    for line in checkout.git("for-each-ref", "--format=%(objectname) %(refname)").splitlines():
+        oid, _, name = os.fsdecode(line).partition(" ")
+        if not name.startswith("refs/remotes/"):
+            refs[name] = oid
+    return refs
+
+
+def _position(checkout: Checkout) -> _Position:
+    refs = refs_of(checkout)
+    branch = os.fsdecode(checkout.git("symbolic-ref", "--quiet", "HEAD", fine=(0, 1))).strip()
+    head = refs.get(branch, "")
+    if not branch:
+        found = checkout.git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", fine=(0, 1, 128))
+        head = found.decode("ascii").strip()
+    return _Position(head=head, branch=branch, refs=refs)
+
+
+def _commit(checkout: Checkout, told: str, position: _Position, looked: WorkingTree, parents: Sequence[str]) -> str:
+    about = _Told(head=position.head, branch=position.branch, left_out=looked.left_out[:_TOLD_LEFT_OUT])
+    message = f"{told}\n\n{json.dumps(msgspec.to_builtins(about))}\n"
+    options = [word for parent in parents for word in ("-p", parent)]
+    found = checkout.own_git("commit-tree", looked.tree, *options, given=message.encode("ascii"))
+    return found.decode("ascii").strip()
+
+
+def _is_trusted(checkout: Checkout, refs: Mapping[str, str]) -> bool:
+    """Whether the objects of the last look are certainly there: its ref keeps them."""
+    try:
+        name, commit = (checkout.own / _LAST).read_text("utf-8").split()
+    except (OSError, ValueError):
+        return False
+    return refs.get(name) == commit
+
+
+def _remember(checkout: Checkout, looked: WorkingTree, name: str, commit: str) -> None:
+    with _explained(checkout), open_directory(checkout.own) as own:
+        remember(checkout, looked)
+        write_if_changed(own, _LAST, f"{name} {commit}\n".encode())
+
+
+def _copy_index(checkout: Checkout) -> None:
+    """As it is before the turn, for those of its entries that have to be put back."""
+    copy = checkout.own / INDEX_BEFORE
+    with _explained(checkout):
+        try:
+            shutil.copyfile(checkout.git_dir / "index", copy)
+        except FileNotFoundError:
+            copy.unlink(missing_ok=True)
+
+
+def _forget_old(checkout: Checkout, position: _Position, number: int) -> _Position:
+    """The refs of turns long past go; what a revert has kept stays for ever."""
+    ours = f"{checkout.refs}/turns/"
+    old = []
+    for name in position.refs:
+        turn = name.removeprefix(ours).split("/")[0]
+        if name.startswith(ours) and turn.isdecimal() and int(turn) <= number - KEPT_TURNS:
+            old.append(name)
+    if not old:
+        return position
+    checkout.git("update-ref", "--stdin", given="".join(f"delete {name}\n" for name in old).encode("ascii"))
+    return replace(position, refs={name: oid for name, oid in position.refs.items() if name not in old})
+
+
+def _below(path: Path, root: Path) -> str:
+    """The document as a path of the tree; empty where it lies outside."""
+    resolved = path.parent.resolve() / path.name
+    return resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else ""
+
+
+def _inside(place: Place, checkout: Checkout) -> list[str]:
+    return [path for key in DOCUMENTS if (path := _below(getattr(place, key), checkout.root))]
+
+
+def _read_document(path: Path) -> bytes:
+    with open_directory(path.parent.resolve()) as directory:
+        content = read_bounded(directory, path.name, _MOST_DOCUMENT + 1, linked=True)
+    if len(content) > _MOST_DOCUMENT:
+        raise UnsafeFile(errno.EFBIG, f"Larger than {_MOST_DOCUMENT >> 20} MiB", path.name)
+    return content
+
+
+@contextmanager
+def _explained(checkout: Checkout) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SortieError(f"{checkout.own} cannot be written: {explain(error)}.") from error

@@ -1,0 +1,225 @@
+"""The whole working tree as one tree of git: tracked and untracked files as they are, each with its exact bytes.
+
+An index of our own remembers what was read when, so that only what changed since is read again. What git cannot or
+shall not store (a FIFO, an unreadable file, a huge one) is left out, named, and known by its size and times.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import accumulate
+from pathlib import Path
+
+from msgspec import Struct
+
+from ...errors import SortieError
+from ...protocol.safefiles import explain
+from ...protocol.session_files import DIRECTORY as OUR_DIRECTORY
+from .checkout import Checkout, Damaged, shown
+from .git import LONG, GitError, git
+
+# Of one file, and of all that a snapshot has to read together.
+LARGEST = 100 << 20
+MOST = 4 << 30
+_TRIES = 3
+_FORGOTTEN = "index.tmp-"
+
+
+class LeftOut(Struct, frozen=True, kw_only=True):
+    """What stands at `path` is not in the tree; `mark` differs as soon as it was changed."""
+
+    path: str
+    why: str
+    mark: str
+
+
+class WorkingTree(Struct, frozen=True, kw_only=True):
+    """`index` is the file with what was read, which `remember` makes the beginning of the next look."""
+
+    tree: str
+    left_out: tuple[LeftOut, ...]
+    index: Path
+
+
+def read_working_tree(checkout: Checkout, wanted: Collection[str], *, trusted: bool) -> WorkingTree:
+    """What the files are now. `wanted` are paths that are read even where git ignores them.
+
+    `trusted` says whether the objects that an earlier look stored are certainly still there.
+    """
+    problem: GitError | None = None
+    for attempt in range(_TRIES):
+        index = checkout.own / f"{_FORGOTTEN}{secrets.token_hex(8)}"
+        try:
+            if trusted and not attempt:
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(checkout.own / "index", index)
+            return _Look(checkout, index).tree(wanted)
+        except GitError as error:
+            index.unlink(missing_ok=True)
+            if error.status is None:
+                raise _explained(checkout.root, error) from error
+            # The index was damaged, or a file went away between the list and the reading.
+            problem = error
+        except OSError as error:
+            index.unlink(missing_ok=True)
+            raise SortieError(f"The files in {checkout.root} cannot be read: {explain(error)}.") from error
+    assert problem is not None
+    raise problem
+
+
+def remember(checkout: Checkout, looked: WorkingTree) -> None:
+    """Begin the next look with this one; what looks that died have left goes."""
+    looked.index.replace(checkout.own / "index")
+    for path in checkout.own.glob(f"{_FORGOTTEN}*"):
+        path.unlink(missing_ok=True)
+
+
+class _Look:
+    def __init__(self, checkout: Checkout, index: Path) -> None:
+        self._checkout = checkout
+        self._index = index
+        self._directories: dict[str, bool] = {}
+        self._left_out: list[LeftOut] = []
+        self._to_read: list[tuple[int, str]] = []
+        self._to_forget: list[str] = []
+
+    def tree(self, wanted: Collection[str]) -> WorkingTree:
+        known, changed = self._listed()
+        for path in sorted(changed | {path for path in wanted if path not in known}):
+            if path.split("/", 1)[0] != OUR_DIRECTORY:
+                self._examine(path, known)
+        self._stay_within_bounds(known)
+        if self._to_forget:
+            self._update(["--force-remove"], self._to_forget)
+        if self._to_read:
+            self._update(["--add", "--remove", "--replace"], [path for _, path in self._to_read])
+        tree = self._git("write-tree").decode("ascii").strip()
+        return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=self._index)
+
+    def _listed(self) -> tuple[set[str], set[str]]:
+        """What our index has, and everything that may differ from what it says."""
+        with ThreadPoolExecutor() as pool:  # none waits for another, and each is a process of its own
+            known = pool.submit(self._paths, "ls-files")
+            stale = pool.submit(
+                self._paths, "diff-files", "--name-only", "--no-renames", "--ignore-submodules=dirty"
+            )
+            others = pool.submit(self._paths, "ls-files", "--others", "--exclude-standard")
+            tracked = pool.submit(self._tracked)
+        changed = stale.result() | {path.removesuffix("/") for path in others.result()}
+        return known.result(), changed | (tracked.result() - known.result())
+
+    def _tracked(self) -> set[str]:
+        """What the repository tracks counts, ignored or not. Where its index is damaged, ours has what it had."""
+        with suppress(GitError):
+            return _split(self._checkout.git("ls-files", "-z"))
+        return set()
+
+    def _examine(self, path: str, known: Collection[str]) -> None:
+        place = self._checkout.root / path
+        found = self._found(path)
+        kind = stat.S_IFMT(found.st_mode) if found else 0
+        if found is None:
+            if path in known:
+                self._to_forget.append(path)
+        elif kind == stat.S_IFLNK:
+            self._to_read.append((0, path))
+        elif kind == stat.S_IFDIR:
+            self._examine_directory(path, known)
+        elif kind != stat.S_IFREG:
+            self._leave_out(path, "it is no regular file", found, known)
+        elif found.st_size > LARGEST:
+            self._leave_out(path, f"it is larger than {LARGEST >> 20} MiB", found, known)
+        elif not os.access(place, os.R_OK, effective_ids=True):
+            self._leave_out(path, "it may not be read", found, known)
+        else:
+            self._to_read.append((found.st_size, path))
+
+    def _examine_directory(self, path: str, known: Collection[str]) -> None:
+        """A repository inside of this one, which counts by the commit it is at; or what was a file before."""
+        inner = self._checkout.root / path / ".git"
+        if os.path.lexists(inner):
+            if self._has_commit(inner):
+                self._to_read.append((0, path))
+                return
+            self._leave_out(path, "it is a repository without a commit", inner.parent.lstat(), known)
+        elif path in known:
+            self._to_forget.append(path)
+
+    def _has_commit(self, git_dir: Path) -> bool:
+        env = {"GIT_DIR": str(git_dir)}
+        with suppress(GitError):
+            return bool(git(self._checkout.root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}", env=env))
+        return False
+
+    def _found(self, path: str) -> os.stat_result | None:
+        """None where nothing stands there, and where the way to it leads through a link."""
+        if not all(map(self._is_directory, _above(path))):
+            return None
+        try:
+            return (self._checkout.root / path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _is_directory(self, path: str) -> bool:
+        is_one = self._directories.get(path)
+        if is_one is None:
+            try:
+                is_one = stat.S_ISDIR((self._checkout.root / path).lstat().st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                is_one = False
+            self._directories[path] = is_one
+        return is_one
+
+    def _leave_out(self, path: str, why: str, found: os.stat_result, known: Collection[str]) -> None:
+        mark = f"{found.st_mode:o} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        self._left_out.append(LeftOut(path=path, why=why, mark=mark))
+        if path in known:
+            self._to_forget.append(path)
+
+    def _stay_within_bounds(self, known: Collection[str]) -> None:
+        """The largest files are left out first."""
+        self._to_read.sort()
+        total = 0
+        for number, (size, _) in enumerate(self._to_read):
+            total += size
+            if total > MOST:
+                for _, path in self._to_read[number:]:
+                    if found := self._found(path):
+                        self._leave_out(path, f"all together is more than {MOST >> 30} GiB", found, known)
+                del self._to_read[number:]
+                return
+
+    def _update(self, flags: Sequence[str], paths: Iterable[str]) -> None:
+        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        self._git("update-index", "-z", *flags, "--stdin", given=given)
+
+    def _paths(self, command: str, *options: str) -> set[str]:
+        return _split(self._git(command, "-z", *options))
+
+    def _git(self, *arguments: str, given: bytes = b"") -> bytes:
+        return self._checkout.own_git(*arguments, given=given, index=self._index, seconds=LONG)
+
+
+def _split(output: bytes) -> set[str]:
+    return {os.fsdecode(path) for path in output.split(b"\0") if path}
+
+
+def _above(path: str) -> Iterator[str]:
+    """The directories on the way to it, from the top."""
+    *names, _ = path.split("/")
+    return accumulate(names, "{}/{}".format)
+
+
+def _explained(root: Path, error: GitError) -> SortieError:
+    """git reads its rules wherever it goes, and waits for whoever may write into a FIFO of such a name."""
+    for directory, _, names in os.walk(root):
+        for path in (Path(directory) / name for name in (".gitignore", ".gitattributes") if name in names):
+            if not path.is_symlink() and not path.is_file():
+                return Damaged(f"{shown(str(path))} is not a regular file: git waits for it.", fix="Remove it.")
+    return error
