@@ -100,7 +100,7 @@ class Cleanup:
         context, source = self._context, self._context.source
         now = context.clock.on_calendar(context.clock.now())  # as the times of files are
         await to_thread.run_sync(prune_logs, logs_directory(context.ledger.store.path), source.keep_days, now)
-        for host in context.hosts.all():
+        for host in context.hosts.all() if not source.works_in_root else ():
             self._say_leftovers(await host.tidy(source.workspace_root, source.keep_days))
 
     async def _remove_done(self, rows: list[WorkspaceRecord]) -> None:

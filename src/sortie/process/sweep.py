@@ -120,4 +120,5 @@ def _is_marked(pid: int, store_id: str, root: Path | None, spared: Collection[st
         return False
     if mark == store_id:
         return True
-    return root is not None and Path(mark_of(pid, WORKSPACE_MARK)).parent == root
+    workspace = Path(mark_of(pid, WORKSPACE_MARK))
+    return root in (workspace, workspace.parent)

@@ -38,7 +38,7 @@ class GuardedSource(Source):
         self.name, self.policy, self.workspace_root = source.name, source.policy, source.workspace_root
         self.poll_interval, self.keep_days = source.poll_interval, source.keep_days
         self.command = source.command
-        self.keeps_workspaces = source.keeps_workspaces
+        self.keeps_workspaces, self.works_in_root = source.keeps_workspaces, source.works_in_root
 
     @property
     def secrets(self) -> Collection[str]:

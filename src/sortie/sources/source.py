@@ -82,6 +82,9 @@ class Source(Protocol):
     keeps_workspaces: bool = False
     """Whether the workspace of an item that is over stays where it is."""
 
+    works_in_root: bool = False
+    """Whether items are worked on in `workspace_root` itself: a person's directory, where we tidy nothing."""
+
     @property
     def secrets(self) -> Collection[str]:
         """Texts that must not be shown."""
@@ -165,8 +168,8 @@ class Source(Protocol):
         return ()
 
     def conclude(self, claim: Claim, outcome: Outcome, state: str, handed: bool | None) -> Next:
-        """What becomes of an item whose run succeeded, or ended in any way where the policy tries each once. `handed`
-        is None where no hand-off was due, else whether it worked; `state` is the item's own after it."""
+        """What becomes of an item whose run succeeded; where the policy tries each once, of any. `handed` is None
+        where no hand-off was due, else whether it worked; `state` is the item's own after it."""
         ...
 
     def give_up(self, claim: Claim, outcome: Outcome, spent: Spent) -> Next | None:
