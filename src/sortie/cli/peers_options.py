@@ -21,6 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # In characters. What is longer is no entry and no message for a person to read.
 LONGEST_TEXT = 200_000
+_READ = "sortie.read_stdin"
 ELSEWHERE = "Put it into a file, and name that file in the text."
 
 
@@ -66,10 +67,10 @@ def writer(place: Place, as_name: str) -> Author:
     from ..peers.roster import roster_of
 
     roster = roster_of(place)
-    return author_of_process(place, _known(as_name, roster), maintainer=roster.maintainer)
+    return author_of_process(place, known_name(as_name, roster, "--as"), maintainer=roster.maintainer)
 
 
-def _known(name: str, roster: Roster) -> str:
+def known_name(name: str, roster: Roster, option: str) -> str:
     """The name as the roster spells it; any name where there is no roster yet."""
     if not name or not roster.agents:
         return name
@@ -78,7 +79,7 @@ def _known(name: str, roster: Roster) -> str:
     from ..workflow.problems import did_you_mean, listed
 
     meant = did_you_mean(name, roster.names) or "."
-    raise SortieError(f'Nobody here is called "{name}"{meant}', fix=f"--as takes {listed(roster.names)}.")
+    raise SortieError(f'Nobody here is called "{name}"{meant}', fix=f"{option} takes {listed(roster.names)}.")
 
 
 def text_from(given: str) -> str:
@@ -92,6 +93,10 @@ def text_from(given: str) -> str:
 
 
 def _piped() -> str:
+    meta = click.get_current_context().meta
+    if meta.setdefault(_READ, False):
+        raise click.UsageError("Only one text can be read from standard input.")
+    meta[_READ] = True
     # A character has at most four bytes; one more byte tells that there is more.
     raw = sys.stdin.buffer.read(4 * LONGEST_TEXT + 1)
     try:

@@ -28,16 +28,18 @@ def open_items(events: Iterable[Event]) -> OpenItems:
     for event in events:
         if event.event_type in _WORK:
             owner = fold(event.actor)
-            handoffs.drop_first(f"{owner}\n{fold(event.subject)}") or handoffs.drop_first(owner)
+            if handoffs.drop_first(f"{owner}\n{fold(event.subject)}") is None:
+                handoffs.drop_first(owner)
         if event.event_type == "handoff.posted":
             handoffs.add(event, _owners_and_tasks(event))
         elif event.event_type == "proposal.created":
-            proposals.add(event, _names(event))
+            proposals.add(event, _names(event, links=()))
         elif event.event_type == "objection.raised" and not event.payload.get("agreed_action"):
-            objections.add(event, _names(event))
+            objections.add(event, _names(event, links=event.links))
         elif event.event_type == "decision.recorded":
-            for name in _names(event):
-                proposals.drop_all(name)
+            names = _names(event, links=event.links)
+            over = [one for name in names for one in proposals.drop_all(name)]
+            for name in names.union(*(_names(one, links=()) for one in over)):
                 objections.drop_all(name)
         if fold(str(event.payload.get("status", ""))).startswith(_OVER):
             proposals.drop_all(fold(str(event.payload.get("id", ""))))
@@ -56,18 +58,17 @@ class _Waiting:
         for name in names:
             self._named[name][event.event_id] = None
 
-    def drop_first(self, name: str) -> bool:
+    def drop_first(self, name: str) -> Event | None:
         named = self._named.get(name, {})
         while named:
             event_id = next(iter(named))
             del named[event_id]
-            if self._events.pop(event_id, None) is not None:
-                return True
-        return False
+            if event := self._events.pop(event_id, None):
+                return event
+        return None
 
-    def drop_all(self, name: str) -> None:
-        while name and self.drop_first(name):
-            pass
+    def drop_all(self, name: str) -> list[Event]:
+        return list(iter(lambda: self.drop_first(name), None))
 
     def left(self) -> tuple[Event, ...]:
         return tuple(self._events.values())
@@ -81,7 +82,7 @@ def _owners_and_tasks(handoff: Event) -> Iterator[str]:
                 yield f"{fold(name)}\n{fold(task)}"
 
 
-def _names(event: Event) -> set[str]:
-    """By what a decision can name it, or what it names itself: what it is about, ids, links to other entries."""
+def _names(event: Event, *, links: Iterable[str]) -> set[str]:
+    """What it is about and its ids; and for what answers others, those that it links to."""
     payload = (str(event.payload.get(key, "")) for key in ("id", "decision"))
-    return {fold(name) for name in (event.entry_id, event.subject, *payload, *event.links)} - {""}
+    return {fold(name) for name in (event.entry_id, event.subject, *payload, *links)} - {""}
