@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.conclude import Outcome, Settlement
 from ..core.events import EffectPlanned
@@ -26,6 +27,9 @@ from ..protocol.foreign_text import readable, shortened
 from .source import Write
 
 if TYPE_CHECKING:
+    from ..peers.author import Author
+    from ..peers.mailbox.mailbox_file import MailboxFile
+    from ..peers.place import Place
     from ..peers.worklog.compose import AnyRecordable
 
 OURSELVES = "sortie"
@@ -36,6 +40,10 @@ LONGEST_NAME = 40
 MOST_FILES = 50
 
 _NOT_TOLD = "not told"
+_HOW_TO_DECIDE = (
+    "`sortie plan why` tells the whole story of a task; `sortie plan retry`, `fix`, `skip` and `accept` decide "
+    "what becomes of it."
+)
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -146,42 +154,82 @@ def _agent(claim: Claim) -> str:
     return name if name.isprintable() and name else OURSELVES
 
 
-def _made(path: Path | None, mailbox: Path | None) -> bool:
+def _made(worklog: Path | None, mailbox: Path | None) -> bool:
     from ..peers.author import Author
-    from ..peers.place import place_at
     from ..peers.roster import roster_of
     from ..peers.worklog.worklog_file import WorklogFile
 
-    author = Author(name=OURSELVES, role="orchestrator")
+    author, now = Author(name=OURSELVES, role="orchestrator"), time.time()
     try:
-        if path is not None and not path.exists():
-            roster = roster_of(place_at(path.parent))
-            WorklogFile(path, patience=LOCK_PATIENCE).create(roster.agents, roster.maintainer, author, time.time())
+        if worklog is not None and not worklog.exists():
+            roster = roster_of(_place(worklog))
+            WorklogFile(worklog, patience=LOCK_PATIENCE).create(roster.agents, roster.maintainer, author, now)
+        if mailbox is not None and not mailbox.exists():
+            _open_mailbox(mailbox).create(author, now)
     except (SortieError, OSError):
-        return path is not None and path.exists()  # another one may have made it meanwhile
+        return all(path is None or path.exists() for path in (worklog, mailbox))  # made by another one meanwhile
     return True
 
 
 def _write(entry: Entry, effect: EffectPlanned) -> None:
-    """In a thread: locking and syncing may take a while."""
+    """In a thread: locking and syncing may take a while. A mailbox that cannot be used costs the log nothing."""
     from ..peers.author import Author
     from ..peers.worklog.worklog_file import WorklogFile
 
     author = Author(name=OURSELVES, role="orchestrator", run_id=effect.run_id)
+    message_id, trouble = "", None
+    if entry.mailbox:
+        try:
+            message_id = _sent(entry, effect, author)
+        except (SortieError, OSError) as error:
+            trouble = error
     if entry.worklog:
         path = Path(entry.worklog)
         WorklogFile(path, patience=LOCK_PATIENCE).record(
-            _recordable(entry, path.parent),
+            _recordable(entry, path, message_id),
             author,
             at=effect.at,
             key=effect.effect_id,
             actor=entry.by,
             set_status=False,
         )
+    if trouble is not None:
+        raise trouble
 
 
-def _recordable(entry: Entry, root: Path, message_id: str = "") -> AnyRecordable:
+def _sent(entry: Entry, effect: EffectPlanned, author: Author) -> str:
+    """The ID of the message to the maintainer, which is sent once."""
+    from ..peers.mailbox.draft import Draft
+
+    mailbox = _open_mailbox(Path(entry.mailbox))
+    draft = Draft(
+        to=(mailbox.roster.maintainer,),
+        subject=shortened(f"Escalated: {entry.task}", LONGEST_TITLE),
+        body="\n\n".join(filter(None, (entry.reason, entry.note, _HOW_TO_DECIDE))),
+        priority="P1",
+        closure_owner="maintainer",
+    )
+    return mailbox.send(draft, author, at=effect.at, key=effect.effect_id).message.id
+
+
+def _open_mailbox(path: Path) -> MailboxFile:
+    """A plan may be all that there is: where nobody takes part, it is we who write to the maintainer."""
+    from ..peers.mailbox.mailbox_file import MailboxFile
+    from ..peers.roster import roster_of
+
+    place = replace(_place(path), mailbox=path)
+    roster = roster_of(place)
+    roster = roster if roster.agents else replace(roster, agents=(OURSELVES,))
+    return MailboxFile(place, roster=roster, patience=LOCK_PATIENCE)
+
+
+def _place(document: Path) -> Place:
     from ..peers.place import place_at
+
+    return place_at(document.parent)
+
+
+def _recordable(entry: Entry, worklog: Path, message_id: str) -> AnyRecordable:
     from ..peers.roster import roster_of
     from ..peers.worklog import compose as forms
 
@@ -194,11 +242,16 @@ def _recordable(entry: Entry, root: Path, message_id: str = "") -> AnyRecordable
                 task=entry.task, status="Complete", changed_files=entry.files, tests=_NOT_TOLD, note=said
             )
         case "handoff":
-            maintainer = roster_of(place_at(root)).maintainer
             return forms.Handoff(
-                task=entry.task, next_owner=maintainer, changed_files=entry.files, tests=_NOT_TOLD, note=said
+                task=entry.task,
+                next_owner=roster_of(_place(worklog)).maintainer,
+                changed_files=entry.files,
+                tests=_NOT_TOLD,
+                note=said,
             )
         case "escalated":
             return forms.Escalation(subject=entry.task, reason=said, message_id=message_id)
         case "ended":
-            return forms.Note(title=f"Ended without success: {entry.task}", text=said)
+            return forms.Note(
+                title=f"{shortened(entry.task, LONGEST_TITLE - 30)} (ended without success)", text=said
+            )
