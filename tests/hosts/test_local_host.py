@@ -70,7 +70,7 @@ async def test_kill_ends_processes_at_once(host, tmp_path):
 async def test_what_a_dead_orchestrator_left_is_ended(host):
     store = uuid.uuid4().hex
     left = subprocess.Popen(["sleep", "1000"], env={STORE_MARK: store, RUN_MARK: "gone"}, start_new_session=True)
-    # The kernel answers with an empty environment between the moment at which `Popen` returns and the new program's.
+    # `Popen` returns an instant before the environment of the new program can be read.
     wait_for(lambda: mark_of(left.pid, STORE_MARK))
     with anyio.fail_after(30):
         found = await host.sweep(store, [])
