@@ -94,8 +94,10 @@ class TurnRegister:
         run_id: str = "",
         before: str = "",
         cursor: str = "",
+        least: int = 1,
     ) -> Turn:
-        """The next turn. An open one whose run is dead is ended as interrupted; a living one refuses it."""
+        """The next turn, its number at least `least`. An open one whose run is dead is ended as interrupted; a living
+        one refuses it."""
         with self._locked() as descriptor:
             turns = self.turns()
             for turn in turns:
@@ -107,7 +109,7 @@ class TurnRegister:
                 if turn.is_open:
                     ended = msgspec.structs.replace(turn, ended=began, outcome=INTERRUPTED)
                     self._add(descriptor, ended)
-            number = turns[-1].number + 1 if turns else 1
+            number = max(turns[-1].number + 1 if turns else 1, least)
             turn = Turn(
                 number=number,
                 agent=agent,
@@ -133,6 +135,12 @@ class TurnRegister:
             changed = msgspec.structs.replace(turn, **changes)
             self._add(descriptor, changed)
             return changed
+
+    def put(self, turn: Turn) -> Turn:
+        """Write a turn down as its owner knows it: the register may have been lost meanwhile."""
+        with self._locked() as descriptor:
+            self._add(descriptor, turn)
+            return turn
 
     def end(self, number: int, outcome: str, ended: float, **changes: Any) -> Turn:
         return self.amend(number, outcome=outcome, ended=ended, **changes)
