@@ -17,8 +17,9 @@ from ..errors import SortieError
 from ..peers.author import Author
 from ..peers.mailbox.draft import Draft
 from ..peers.mailbox.mailbox_file import MailboxFile
-from ..peers.mailbox.message import Message, is_for, is_open, is_unread, order
+from ..peers.mailbox.message import Message, is_unread
 from ..peers.place import Place
+from ..peers.turns.briefing import in_reading_order
 from ..peers.worklog import compose as entries
 from ..peers.worklog.cursor import Cursor
 from ..peers.worklog.worklog_file import WorklogFile
@@ -106,7 +107,7 @@ class PeerTools:
 
     def _mail(self, arguments: Arguments) -> dict[str, Any]:  # noqa: ARG002 - it has none
         name = self._author.name
-        found = mail_of(self._mailbox.read().messages, name)
+        found = in_reading_order(self._mailbox.read().messages, name)
         kept, left_out = _bounded([_plain(message) for message in found])
         unread = sum(is_unread(message, name) for message in found)
         return {"unread": unread, "messages": kept, **_left_out(left_out)}
@@ -115,12 +116,6 @@ class PeerTools:
         status, said = arguments.get("status", "acknowledged"), arguments.get("text", "")
         done = self._mailbox.move(arguments["id"], status, self._author, at=time.time(), said=said)
         return {"id": done.message.id, "status": done.message.status}
-
-
-def mail_of(messages: Sequence[Message], agent: str) -> list[Message]:
-    """What is open and for this agent: unread before answered, urgent before the rest, the oldest first."""
-    own = sorted((one for one in messages if is_open(one) and is_for(one, agent)), key=order)
-    return sorted(own, key=lambda one: (not is_unread(one, agent), one.priority != "P0"))
 
 
 def entry_of(arguments: Arguments) -> entries.AnyRecordable:

@@ -23,7 +23,8 @@ from ..errors import AgentError, TrackerError
 from ..peers.author import Author
 from ..peers.place import Place
 from ..peers.settings import PeerAgent, PeerSettings
-from ..peers.turn_register import Turn, TurnRegister
+from ..peers.turn_register import INTERRUPTED, Turn, TurnRegister
+from ..peers.turns.outcome import FAILED, OUTCOMES, SUCCEEDED
 from ..plugins import load_agent
 from ..runs.environment import passed_on
 from ..runs.spec import AgentSpec, PromptSpec, RunLimits, RunSpec, ToolsSpec, WorkspaceSpec
@@ -35,12 +36,6 @@ from .source import RunFacts, Source, Write
 
 STORE = "peers.db"
 ASKED = "asked"
-DONE = "done"
-BLOCKED = "blocked"
-REVIEW = "needs-human-review"
-FAILED = "failed"
-INTERRUPTED = "interrupted"
-OVER = (DONE, BLOCKED, REVIEW, FAILED, INTERRUPTED)
 
 _CUT_SHORT = ("crash", "shutdown", "lost")
 _NOT_IN_ID = re.compile(r"[^a-z0-9]+")
@@ -101,11 +96,11 @@ class PeerSource(Source):
     async def look(self, schedule: Schedule) -> Look:
         asked = self._asked
         known = {view.id: view.state for view in schedule.issues.values()}
-        is_over = asked is None or known.get(asked.id) in OVER
+        is_over = asked is None or known.get(asked.id) in OUTCOMES
         issues = {} if asked is None or is_over else {asked.id: self._issue(asked)}
         # What is still open of an earlier turn is over too: a turn is taken once, or not at all.
         states = {
-            name: state if state in OVER else INTERRUPTED for name, state in known.items() if name not in issues
+            name: state if state in OUTCOMES else INTERRUPTED for name, state in known.items() if name not in issues
         }
         return Look(issues=issues, states=states)
 
@@ -207,7 +202,7 @@ class PeerSource(Source):
 def verdict(outcome: Outcome) -> tuple[str, str]:
     """In which state a run leaves its turn, and why."""
     if outcome.status == "succeeded" and not outcome.stop:
-        return outcome.soft_stop or DONE, outcome.reason or "the turn is over"
+        return outcome.soft_stop or SUCCEEDED, outcome.reason or "the turn is over"
     if outcome.stop in _CUT_SHORT:
         return INTERRUPTED, outcome.error or "it was cut short"
     return FAILED, outcome.error or outcome.status
@@ -217,7 +212,7 @@ def policy_of(settings: PeerSettings, agent: PeerAgent | None) -> Policy:
     agent = agent or PeerAgent()
     return Policy(
         active_states=(ASKED,),
-        terminal_states=OVER,
+        terminal_states=OUTCOMES,
         failed_states=(FAILED, INTERRUPTED),
         provider=agent.kind,
         max_concurrent=1,

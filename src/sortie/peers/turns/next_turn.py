@@ -18,6 +18,7 @@ from ..roster import Roster, fold
 from ..turn_register import INTERRUPTED, Turn
 from ..worklog.event import Event
 from ..worklog.heading import names_in
+from ..worklog.open_items import open_items
 from .prompt import TurnKind
 
 Reason = Literal["urgent mail", "overdue mail", "handoff", "open question", "interrupted", "longest wait"]
@@ -42,7 +43,6 @@ _RANKS: tuple[Reason, ...] = (
     "interrupted",
     "longest wait",
 )
-_QUESTIONS = ("proposal.created", "proposal.amended", "objection.raised")
 
 
 def propose(
@@ -56,14 +56,15 @@ def propose(
 
     `events` are those of the whole work log in their order, `overdue` is what the mailbox says of its `messages`.
     """
-    late = [*overdue]
+    late, is_open = [*overdue], open_items(events)
+    questions = [*is_open.objections, *is_open.proposals]
     found = []
     for agent in roster.agents:
         own = [turn for turn in turns if fold(turn.agent) == fold(agent)]
         reasons = [
             *_mail(agent, messages, late),
             *_handed(agent, own, events),
-            *_asked(agent, own, events),
+            *_asked(agent, own, questions),
             *_interrupted(agent, own, turns),
             _waiting(agent, own),
         ]
@@ -119,15 +120,12 @@ def _handed(agent: str, own: Sequence[Turn], events: Sequence[Event]) -> Iterato
             return
 
 
-def _asked(agent: str, own: Sequence[Turn], events: Sequence[Event]) -> Iterator[Proposed]:
-    """The oldest proposal or objection of somebody else that is not decided and that it could not answer yet."""
-    decided = {name for event in events if event.event_type == "decision.recorded" for name in _about(event)}
-    for event in events:
-        if event.event_type not in _QUESTIONS or fold(event.actor) == fold(agent) or _about(event) & decided:
-            continue
+def _asked(agent: str, own: Sequence[Turn], questions: Sequence[Event]) -> Iterator[Proposed]:
+    """The oldest proposal or objection of somebody else that it could not answer yet."""
+    for event in questions:
         is_objection, to = event.event_type == "objection.raised", _text(event, "recommended_by")
         is_for_others = is_objection and bool(to) and not _names(event, "recommended_by", agent)
-        if is_for_others or fold(_text(event, "status")) not in ("", "open") or _has_begun_after(own, event):
+        if is_for_others or fold(event.actor) == fold(agent) or _has_begun_after(own, event):
             continue
         what = f"The {'objection' if is_objection else 'proposal'} “{event.subject}” of {event.actor or 'somebody'}"
         yield Proposed(
@@ -174,11 +172,6 @@ def _has_begun_after(own: Sequence[Turn], event: Event) -> bool:
     """One that does not say when it was written counts as answered by any turn."""
     at = parse_time(event.timestamp)
     return any(at is None or turn.began >= at for turn in own if turn.outcome != INTERRUPTED)
-
-
-def _about(event: Event) -> set[str]:
-    """The names by which others refer to what it is about."""
-    return {event.entry_id, fold(event.subject), *event.links, _text(event, "id")} - {""}
 
 
 def _names(event: Event, key: str, agent: str) -> bool:
