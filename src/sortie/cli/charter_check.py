@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -199,7 +200,7 @@ def _run(command: str, root: Path, timeout: float) -> tuple[Verdict, str, str]:
         try:
             await run_hook(
                 "command",
-                command,
+                f"exec sh -c {shlex.quote(command)}",  # as whoever tries it in a shell: a hook ends at a failure
                 workspace=root,
                 workspace_fd=directory,
                 env={**passed_on(os.environ, ()), RUN_MARK: run_id},

@@ -14,6 +14,7 @@ from .format import clean, count
 from .main import DONE, UNFINISHED, decided
 from .peers_options import place_of, root_option, text_from
 from .printing import print_sentence
+from .worklog_writing import tell_lost
 
 if TYPE_CHECKING:
     from ..peers.author import Author
@@ -42,7 +43,7 @@ def adopt_command(root: Path | None, decision: str) -> int:
         if standing.state == "changed":
             raise SortieError("A charter was adopted already.", fix=standing.problem)
         return _tell_unchanged(standing)
-    return _put_into_force(place, text_from(decision) or "This is what was agreed on.", author)
+    return _put_into_force(root, text_from(decision) or "This is what was agreed on.", author)
 
 
 @click.command("amend")
@@ -74,7 +75,7 @@ def amend_command(root: Path | None, decision: str, new: Path | None) -> int:
         raise SortieError("No charter was adopted yet, so there is nothing to amend.", fix=standing.problem)
     if standing.state == "missing" and new is not None:
         raise SortieError("CHARTER.md is gone.", fix="`sortie charter restore` gives it back; then amend it.")
-    return _put_into_force(place, why, author, _new_text(new) if new is not None else None)
+    return _put_into_force(root, why, author, _new_text(new) if new is not None else None)
 
 
 @click.command("restore")
@@ -107,9 +108,10 @@ def the_maintainer(place: Place) -> Author:
     return author_of_process(place, maintainer, maintainer=maintainer)
 
 
-def _put_into_force(place: Place, why: str, author: Author, new: bytes | None = None) -> int:
+def _put_into_force(root: Path | None, why: str, author: Author, new: bytes | None = None) -> int:
     from ..peers.charter.charter_file import CharterFile
 
+    place = place_of(root)
     file = CharterFile(place)
     _, examination = examined(place, file.read() if new is None else new)
     if not examination.is_sound:
@@ -118,14 +120,13 @@ def _put_into_force(place: Place, why: str, author: Author, new: bytes | None = 
         errors = [problem for problem in problems if problem.severity == "error"]
         click.echo(f"Nothing was recorded: {count(len(errors), 'error')}.", err=True)
         return decided(UNFINISHED)
-    before = file.standing()
-    standing = file.adopt(why, author, at=time.time(), new=new)
-    if standing.version == before.version and not before.unsettled:
-        return _tell_unchanged(standing)
+    adoption = file.adopt(why, author, at=time.time(), new=new)
     decided(DONE)
-    print_sentence(
-        f"{place.charter.name}: version {standing.version} is in force; the decision is in the work log."
-    )
+    tell_lost(adoption.lost, root)
+    if not adoption.is_new:
+        return _tell_unchanged(adoption.standing)
+    version = adoption.standing.version
+    print_sentence(f"{place.charter.name}: version {version} is in force; the decision is in the work log.")
     return DONE
 
 

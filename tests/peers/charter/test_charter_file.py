@@ -13,7 +13,7 @@ import pytest
 
 from sortie.errors import SortieError
 from sortie.peers.author import Author, AuthorityError
-from sortie.peers.charter.charter_file import CharterFile, Standing
+from sortie.peers.charter.charter_file import Adoption, CharterFile, Standing
 from sortie.peers.place import Place, place_at
 from sortie.peers.roster import roster_of
 from sortie.peers.worklog.events import events_of
@@ -45,12 +45,12 @@ def decisions(place: Place) -> list[str]:
 def test_a_draft_is_adopted_with_a_decision_in_the_log(file, place):
     """LOG-08"""
     assert file.standing().state == "draft"
-    standing = file.adopt("we agreed", ROB, at=2.0)
+    standing = file.adopt("we agreed", ROB, at=2.0).standing
     assert (standing.state, standing.version) == ("adopted", 1)
     assert file.standing() == standing
     assert decisions(place) == ["Charter adopted, version 1"]
     assert b"we agreed" in place.worklog.read_bytes()
-    assert file.adopt("again", ROB, at=3.0) == standing
+    assert file.adopt("again", ROB, at=3.0) == Adoption(standing=standing, is_new=False)
     assert len(decisions(place)) == 1
 
 
@@ -70,7 +70,7 @@ def test_an_amendment_has_its_decision_and_the_same_text_may_come_again(file, pl
     file.adopt("first", ROB, at=2.0)
     other = TEXT + b"## Governance\n- Decision mode: quorum\n"
     for number, text in enumerate([other, TEXT, other, TEXT], 2):
-        standing = file.adopt(f"reason {number}", ROB, at=float(number), new=text)
+        standing = file.adopt(f"reason {number}", ROB, at=float(number), new=text).standing
         assert (standing.version, file.read()) == (number, text)
     assert len(decisions(place)) == 5
 
@@ -140,8 +140,24 @@ def test_a_crash_between_the_decision_and_its_record_is_repaired_without_a_secon
     assert file.standing() == Standing(state="adopted", digest=standing.digest, adopted=standing.digest, version=2)
     for path, content in before.items():
         path.write_bytes(content)
-    assert file.adopt("second", ROB, at=5.0).version == 2
+    assert file.adopt("second", ROB, at=5.0).standing.version == 2
     assert len(decisions(place)) == 2
+
+
+def test_a_decision_that_never_came_into_the_log_does_not_count(file, place):
+    """LOG-08: its record is there, and its writer died before the entry was. The files are as that leaves them."""
+    file.adopt("first", ROB, at=2.0)
+    before = {path: path.read_bytes() for path in (place.worklog, *place.state.glob("CHARTER.md.*"))}
+    place.charter.write_bytes(TEXT + b"more\n")
+    file.adopt("second", ROB, at=3.0)
+    place.worklog.rename(place.worklog.with_name("later"))
+    (place.state / "WORKLOG.md.stamp").unlink()
+    for path, content in before.items():
+        path.write_bytes(content)
+    assert file.standing().state == "changed"
+    assert file.adopt("third", ROB, at=5.0).standing.version == 2
+    assert decisions(place) == ["Charter adopted, version 1", "Charter amended, version 2"]
+    assert b"third" in place.worklog.read_bytes()
 
 
 ADOPTING = """
@@ -173,7 +189,7 @@ def test_whoever_is_killed_at_any_moment_decides_each_version_once(file, place):
             os.kill(process.pid, signal.SIGKILL)
         standing = file.standing()
         if standing.state == "changed":  # the text was there, the decision was not: it is taken again
-            standing = file.adopt("again", ROB, at=1.0)
+            standing = file.adopt("again", ROB, at=1.0).standing
         file.settle(1.0)
         assert file.standing().state == "adopted" and not file.standing().unsettled
         assert len(decisions(place)) == file.standing().version

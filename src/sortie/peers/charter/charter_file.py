@@ -69,6 +69,14 @@ class InForce(Struct, frozen=True, kw_only=True):
     standing: Standing
 
 
+class Adoption(Struct, frozen=True, kw_only=True):
+    """What putting a text into force did. `lost` are entries that somebody's editor threw out of the work log."""
+
+    standing: Standing
+    is_new: bool
+    lost: tuple[Record, ...] = ()
+
+
 class CharterFile:
     def __init__(self, place: Place, *, patience: float = 30.0) -> None:
         self._place = place
@@ -108,7 +116,7 @@ class CharterFile:
         with self._document.held() as held:
             held.create(content, _record(author, at, subject="draft", digest=digest_of(content)))
 
-    def adopt(self, why: str, author: Author, *, at: float, new: bytes | None = None) -> Standing:
+    def adopt(self, why: str, author: Author, *, at: float, new: bytes | None = None) -> Adoption:
         """Put the text of the file, or this new one, into force, with a decision in the work log.
 
         A text that is in force already needs none. Only the maintainer decides.
@@ -121,13 +129,14 @@ class CharterFile:
             digest = digest_of(text)
             version, adopted = self._last_adopted()
             if digest == adopted:
-                return Standing(state="adopted", digest=digest, adopted=digest, version=version)
+                standing = Standing(state="adopted", digest=digest, adopted=digest, version=version)
+                return Adoption(standing=standing, is_new=False)
             self._keep(text)
+            lost = self._decide(text, why, version + 1, author, at)
             key = _key(version + 1, digest)
-            if self._decision(version + 1, digest) is None:
-                self._decide(text, why, version + 1, author, at)
             held.note(_record(author, at, subject=ADOPTED, digest=digest, key=key))
-        return Standing(state="adopted", digest=digest, adopted=digest, version=version + 1)
+        standing = Standing(state="adopted", digest=digest, adopted=digest, version=version + 1)
+        return Adoption(standing=standing, is_new=True, lost=lost)
 
     def settle(self, at: float) -> None:
         """Say in the journal what the maintainer has decided, where a crash kept that from being said."""
@@ -181,12 +190,27 @@ class CharterFile:
         return len(found), found[-1] if found else ""
 
     def _decision(self, version: int, digest: str) -> Record | None:
-        """The maintainer's decision for this text, in the journal of the work log."""
-        key = _key(version, digest)
-        records = SharedDocument(self._place.worklog).records()
-        return next((record for record in records if record.key == key and record.role == "maintainer"), None)
+        """The maintainer's decision for this text, in the journal of the work log.
 
-    def _decide(self, text: bytes, why: str, version: int, author: Author, at: float) -> None:
+        Its last record may be of an entry that a dead writer did not come to write. So one that is found is looked
+        for again after the lock has been taken: whoever takes it finishes such an entry, or drops its record.
+        """
+        key, worklog = _key(version, digest), SharedDocument(self._place.worklog)
+
+        def recorded() -> Record | None:
+            found = (record for record in worklog.records() if record.key == key and record.role == "maintainer")
+            return next(found, None)
+
+        if recorded() is None:
+            return None
+        try:
+            worklog.missing()
+        except SortieError:
+            return None  # nobody can say
+        return recorded()
+
+    def _decide(self, text: bytes, why: str, version: int, author: Author, at: float) -> tuple[Record, ...]:
+        """Once, however often it is asked for. The answer is what the log has lost meanwhile."""
         from ..worklog.compose import Decision
         from ..worklog.worklog_file import WorklogFile
 
@@ -201,9 +225,8 @@ class CharterFile:
             rationale=why,
             outcome=f"Lanes, contracts and rules of version {version} count from now on.",
         )
-        WorklogFile(self._place.worklog, session_id=session).record(
-            decision, author, at=at, key=_key(version, digest)
-        )
+        log = WorklogFile(self._place.worklog, session_id=session)
+        return log.record(decision, author, at=at, key=_key(version, digest)).lost
 
     def _keep(self, text: bytes) -> Path:
         """On disk when it returns."""
