@@ -96,8 +96,8 @@ class TurnRegister:
         cursor: str = "",
         least: int = 1,
     ) -> Turn:
-        """The next turn, its number at least `least`. An open one whose run is dead is ended as interrupted; a living
-        one refuses it."""
+        """The next turn, its number at least `least`. An open one whose run is dead is ended as interrupted; a run
+        that lives refuses it."""
         with self._locked() as descriptor:
             turns = self.turns()
             for turn in turns:
