@@ -179,11 +179,11 @@ def _block(what: Completion | Handoff, owner: str, next_owner: str) -> str:
 
 def _quick(what: QuickHandoff) -> str:
     done = _title(what.what, "text").replace("Next:", "next:").removesuffix(".")
-    tests = one_line(what.tests).replace("(", "[").replace(")", "]") or NO_TESTS
+    tests = one_line(what.tests).replace("Next:", "next:").replace("(", "[").replace(")", "]") or NO_TESTS
     name = checked_name(what.next_owner)
-    task = one_line(what.next_task).removesuffix(".")
-    following = f"{name}: {task}" if task and (" " in name or ": " in task) else f"{name} {task}".strip()
-    return f"{done} ({tests}). Next: {following}."
+    task = _title(what.next_task, "next task").removesuffix(".")
+    colon = ":" if " " in name or ": " in task else ""
+    return f"{done} ({tests}). Next: {name}{colon} {task}."
 
 
 def _proposal(what: Proposal | Amendment, author: str, at: float) -> str:

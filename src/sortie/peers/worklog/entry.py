@@ -17,7 +17,7 @@ from .heading import Heading, is_strict, iso, person, read_heading, timestamp_in
 
 Form = Literal["heading", "line"]
 
-_RULE = re.compile(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")
+_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,})[ \t]*")
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -133,7 +133,9 @@ def first_line(data: bytes, start: int, most: int) -> bytes:
 
 def trimmed(text: str) -> str:
     """Without byte order mark, carriage returns at line ends, and blank lines and rules at both ends."""
-    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\r").split("\n")
+    lines = text.removeprefix("\ufeff").split("\n")
+    if "\r" in text:
+        lines = [line.rstrip("\r") for line in lines]
     first, last = 0, len(lines)
     while first < last and not lines[first].strip():
         first += 1

@@ -14,7 +14,7 @@ from typing import Any
 from .entry import Entry, actor_of, timestamp_of
 from .event import Event, EventType
 from .fields import Fields, items, read_fields
-from .head import IndexRow
+from .head import IDLE, IndexRow
 from .heading import Heading, names_in, timestamp_in
 from .log import Worklog
 
@@ -27,17 +27,14 @@ _PREFIX = re.compile(
     r"|(?P<amended>amended )?proposal(?: (?P<id>[A-Z][A-Z0-9]*-[0-9]{1,12}))?):\s+",
     re.IGNORECASE,
 )
-_STARTS = re.compile(
-    r"(?:claimed|claiming|starting|started|now working \([^()\n]{1,80}\):)(?!\w)[:\s]*", re.IGNORECASE
-)
-_WORKING = re.compile(r"now working \((?P<agent>[^()\n]{1,80})\):\s*", re.IGNORECASE)
+_STARTS = re.compile(r"(?:claimed|claiming|starting|started)(?!\w)[:\s]*", re.IGNORECASE)
 _DONE = ("ready for", "complete", "done", "finished", "merged", "closed", "shipped", "delivered", "resolved")
 _QUICK = re.compile(r"\bNext:\s+")
 _TESTS = re.compile(r"\(([^()]{1,200})\)\.?\s*$")
 _REFERENCE = re.compile(
     r"\b(?:MSG-(?:[A-Za-z]{1,40}-)?[0-9]{8}-[0-9]{3,6}|(?:PROP|DEC|PRD|SIG|ADR)-[0-9]{1,8}|w[ld]-[0-9a-f]{16}(?:\.[0-9])?)\b"
 )
-_MESSAGE = re.compile(r"MSG-(?:[A-Za-z]{1,40}-)?[0-9]{8}-[0-9]{3,6}")
+_MESSAGE = re.compile(r"(MSG-(?:[A-Za-z]{1,40}-)?[0-9]{8}-[0-9]{3,6})\b(?: (?:—|\u2013|-) )?")
 
 Told = tuple[EventType, str, dict[str, Any]]  # the type, the subject, the payload
 
@@ -71,7 +68,7 @@ def events_in(entry: Entry, session_id: str, seen: set[str]) -> list[Event]:
     fields = read_fields(body)
     told = list(_told(entry, said, body, fields, seen))
     entry_id = entry.entry_id
-    actor = _actor(said, fields, body)
+    actor = actor_of(said, fields)
     timestamp = timestamp_of(said, fields, body, entry.session)
     links = _links(said.title, body, fields)
     return [
@@ -116,14 +113,6 @@ def section_names(*texts: str) -> set[str]:
     return {" ".join(text.split()).casefold() for text in texts} - {""}
 
 
-def _actor(said: Heading, fields: Fields, body: str) -> str:
-    if not said.actor:
-        working = _WORKING.match(body)
-        if working:
-            return working["agent"].strip()
-    return actor_of(said, fields)
-
-
 def _told(entry: Entry, said: Heading, body: str, fields: Fields, seen: set[str]) -> Iterator[Told]:
     prefix = _PREFIX.match(said.title) if entry.form == "heading" else None
     title = said.title[prefix.end() :] if prefix else said.title
@@ -164,8 +153,8 @@ def _is_escalation(title: str, fields: Fields, form: str) -> bool:
 def _escalation(title: str, fields: Fields, body: str) -> Told:
     said = fields.get("escalated", "")
     message = _MESSAGE.match(said)
-    message_id = message[0] if message else ""
-    said = said.removeprefix(message_id).lstrip("\u2014\u2013- ") if message_id else said
+    message_id = message[1] if message else ""
+    said = said[message.end() :] if message else said
     subject, dash, reason = said.partition(" — ")
     if title and said.startswith(f"{title} — "):
         subject, reason = title, said[len(title) + 3 :]
@@ -264,7 +253,8 @@ def _split(text: str) -> tuple[str, str, str]:
 def _next_owner(text: str, actor: str) -> tuple[str, str]:
     name, colon, task = text.partition(": ")
     if not colon or len(name) > 80 or name.count(" ") > 3:
-        name = actor if text.casefold().startswith(actor.casefold()) else text.split(None, 1)[0]
+        is_same = f"{text} ".casefold().startswith(f"{actor} ".casefold())
+        name = actor if is_same else text.split(None, 1)[0]
         task = text[len(name) :]
     name = name.strip().rstrip(".,")
     return ("" if not names_in(name) else name), task.strip().removesuffix(".").strip()
@@ -272,14 +262,12 @@ def _next_owner(text: str, actor: str) -> tuple[str, str]:
 
 def _claim(title: str, body: str, form: str) -> str:
     """What the entry says is begun, or nothing."""
-    text = title if form == "heading" else body
-    working = _WORKING.match(text)
-    if working and text[working.end() :].casefold().startswith("idle"):
-        return ""
-    for one in (title, _first(body)):
-        found = _STARTS.match(one)
+    if form == "line" and body.casefold().startswith("now working ("):
+        return "" if title.casefold().startswith(IDLE) else title
+    for text in (title, _first(body)):
+        found = _STARTS.match(text)
         if found:
-            return one[found.end() :].strip() or title
+            return text[found.end() :].strip() or title
     return ""
 
 

@@ -30,6 +30,8 @@ _ZONE = r"(?: ?(?:Z|UTC|GMT)\b|[+-][0-9]{2}:?[0-9]{2}\b)"
 _TIME = re.compile(
     rf"\[?(?:(?P<date>{_DATE})(?:[T ](?P<at>{_CLOCK}))?|(?P<clock>{_CLOCK}))(?P<zone>{_ZONE})?\]?(?!\w)"
 )
+_TIME_AT_END = re.compile(rf"\s(?:—|\u2013|--?)\s({_DATE})[T ]({_CLOCK})({_ZONE})?$")
+_WORKING = re.compile(r"Now Working \(([^()\n]{1,80})\):\s*", re.IGNORECASE)
 _BETWEEN = re.compile(r"\s*(?:—|\u2013|--?|\||:)?\s*")
 _NAME = r"[^\W\d_][\w.'\u2019-]{0,60}(?: [A-Z0-9&/+][\w.'\u2019-]{0,60}){0,3}"
 _ACTOR = re.compile(rf"\**(?P<name>{_NAME})(?P<model> ?\([^()\n]{{1,60}}\))?\**:\**(?:\s+|$)")
@@ -75,6 +77,8 @@ def read_heading(line: str, names: Set[str] = frozenset()) -> Heading:
     if strict := _STRICT_TEXT.match(line):
         return Heading(strict[3].strip(), strict[1], strict[2], "Z", line[strict.end() :].strip())
     text = bare(line)
+    if working := _WORKING.match(text):
+        return _status(working[1].strip(), text[working.end() :].strip())
     when = _TIME.match(text)
     date, clock, zone = "", "", ""
     if when:
@@ -85,6 +89,14 @@ def read_heading(line: str, names: Set[str] = frozenset()) -> Heading:
         text = text[between.end() :] if between else text
     actor, title = _actor_and_title(text, names, is_timed=when is not None)
     return Heading(actor, date, clock, zone, title)
+
+
+def _status(agent: str, task: str) -> Heading:
+    """A status line in the body says at its end when it was written."""
+    when = _TIME_AT_END.search(task[-60:])
+    if when is None:
+        return Heading(agent, title=task)
+    return Heading(agent, when[1], when[2], _zone(when[3]), task[: len(task) - len(when[0])])
 
 
 def bare(line: str) -> str:

@@ -40,7 +40,7 @@ class QuickHandoff(Struct, frozen=True, kw_only=True):
 
     what: str
     next_owner: str
-    next_task: str = ""
+    next_task: str
     tests: str = ""
 
 

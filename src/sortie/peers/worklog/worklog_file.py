@@ -82,8 +82,8 @@ class WorklogFile:
         actor: str = "",
         set_status: bool = True,
     ) -> Recorded:
-        """`actor` is whose entry it is, where the orchestrator writes for an agent. Without `set_status` only the entry
-        is written: who works on many things at once has no status line."""
+        """`actor` is whose entry it is, where the orchestrator writes for an agent. Without `set_status` only the
+        entry is written: who works on many things at once has no status line."""
         name = _actor(author, actor)
         if isinstance(what, Decision) and what.mode == "maintainer adjudication" and author.role != "maintainer":
             raise AuthorityError(
