@@ -14,8 +14,9 @@ from sortie.peers.worklog.event import Event
 from sortie.peers.worklog.events import events_of
 from sortie.peers.worklog.parse import parse
 
+from .plan_project import PlanProject
 from .processes import wait_for
-from .project import merged
+from .project import Project, merged
 from .shell import BLOCKED, REVIEW
 
 LOGGED = {"worklog": "WORKLOG.md"}
@@ -124,8 +125,6 @@ def test_hostile_titles_and_reasons_stay_what_they_are(project):
 
 def test_two_services_write_one_log_at_the_same_time(tmp_path, project):
     """LOG-06 LOG-14: several runs of several services at once; every entry is whole and there once."""
-    from .project import Project
-
     (tmp_path / "other").mkdir()
     other = Project(tmp_path / "other")
     log = tmp_path / "WORKLOG.md"
@@ -254,14 +253,18 @@ def test_an_escalation_is_one_message_however_often_the_plan_is_killed(plan):
         plan.task(name, "true", when_failed="escalate")
     log, mail = plan.root / "WORKLOG.md", plan.root / "MAILBOX.md"
     for number in range(1, len(tasks) + 1):
-        process = plan.start()
-        wait_for(lambda n=number, its=process: messages(mail) >= n or its.poll() is not None, explain=plan.log)
-        plan.kill(process)
+        kill_when_there_are(number, mail, plan)
     plan.run(3)
     subjects = [message.subject for message in parse_mail(mail.read_bytes()).messages]
     assert sorted(subjects) == [f"Escalated: {name}: Do {name}." for name in tasks]
     for name in tasks:
         assert of(log, name).count(("escalation.requested", "sortie")) == 1
+
+
+def kill_when_there_are(number: int, mail: Path, plan: PlanProject) -> None:
+    process = plan.start()
+    wait_for(lambda: messages(mail) >= number or process.poll() is not None, explain=plan.log)
+    plan.kill(process)
 
 
 def messages(mail: Path) -> int:

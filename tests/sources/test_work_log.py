@@ -208,7 +208,7 @@ async def test_a_lock_that_somebody_holds_is_named_within_the_patience(log, tmp_
     lock = tmp_path / ".sortie" / "WORKLOG.md.lock"
     holder = subprocess.Popen([sys.executable, "-c", HOLD, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        assert holder.stdout.readline() == b"held\n"
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         with pytest.raises(TrackerError) as caught:
             await record(effect(log))
         assert caught.value.kind == TrackerError.TRANSPORT

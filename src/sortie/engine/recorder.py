@@ -38,20 +38,22 @@ class Recorder:
 
     async def run_forever(self) -> None:
         while True:
-            while self._waiting:
+            planned = len(self._waiting)
+            await self._context.ledger.flushed()
+            for _ in range(planned):
                 await self._write(self._waiting[0])
                 self._waiting.popleft()
                 self._written.set()
+            if self._waiting:
+                continue
             self._more = anyio.Event()
             await self._more.wait()
 
     async def _write(self, effect: EffectPlanned) -> None:
-        ledger = self._context.ledger
-        await ledger.flushed()
         pauses = () if self._is_broken else PAUSES
         delivery = await deliver(effect, self._context.source, self._context.clock.now, again=True, pauses=pauses)
         self._is_broken = not delivery.ok
-        ledger.post(delivery.done)
+        self._context.ledger.post(delivery.done)
 
     async def finish(self) -> None:
         """Write what is left, as long as that gets anywhere: the next start writes the rest."""
