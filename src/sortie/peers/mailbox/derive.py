@@ -6,6 +6,7 @@ They are made anew at every write, in the columns that the file has. Rows and co
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from msgspec import Struct
 from ...protocol.foreign_text import shortened
 from .deadlines import most_pressing
 from .message import NONE, Message, folded, from_to, is_open, order, unread_by
-from .parse import TITLES, Card, Mailbox, Section, SectionName
+from .parse import TITLES, Mailbox, Section, SectionName
 from .quoting import cell, cell_text, cells, is_rule_row
 from .read_card import Reading
 
@@ -47,7 +48,7 @@ class Table(Struct, frozen=True):
 def applied(data: bytes, edits: Iterable[Edit]) -> bytes:
     """The content with all edits made; those at one place in the order in which they are given."""
     pieces, at = [], 0
-    for edit in sorted(edits, key=lambda edit: edit.start):
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         pieces += [data[at : edit.start], edit.text]
         at = edit.end
     return b"".join([*pieces, data[at:]])
@@ -69,48 +70,22 @@ def derived_edits(
         if name == "active":
             edits += _active_edits(mailbox, section, new_card)
             continue
-        table = _table_in(mailbox, section, name) if section else None
+        table = table_of(mailbox, name)
         columns = table.columns if table else COLUMNS[name]
         there = table.rows if table else ()
-        if name == "snapshot":
-            rows = _snapshot(columns, there, [reading.message for reading in readings], agents)
-        elif name == "queue":
-            rows = _queue(columns, there, readings)
-        else:
-            rows = _closed(columns, there, readings)
+        rows = _derived(name, columns, there, readings, agents)
         edits += _table_edits(mailbox, name, section, table, rows)
     return edits
 
 
-def closed_ids(mailbox: Mailbox) -> list[str]:
-    """Of the rows of the closed summary, the newest first."""
-    section = mailbox.section("closed")
-    table = _table_in(mailbox, section, "closed") if section else None
-    return [_row_key(row) for row in table.rows] if table else []
-
-
-def without_closed_rows(mailbox: Mailbox, dropped: set[str]) -> Edit | None:
-    """Take these rows out of the closed summary."""
-    section = mailbox.section("closed")
-    table = _table_in(mailbox, section, "closed") if section else None
-    if table is None or not dropped:
-        return None
-    kept = [row for row in table.rows if _row_key(row) not in dropped]
-    return Edit(table.start, table.end, b"".join(row + mailbox.eol for row in kept))
-
-
-def snapshot_agents(mailbox: Mailbox) -> list[str]:
-    """Who has a row in the snapshot."""
-    section = mailbox.section("snapshot")
-    table = _table_in(mailbox, section, "snapshot") if section else None
-    return [name for row in table.rows if (name := _row_cells(row)[0])] if table else []
-
-
-def _table_in(mailbox: Mailbox, section: Section, name: SectionName) -> Table | None:
+def table_of(mailbox: Mailbox, name: SectionName) -> Table | None:
     """The first table of the section whose first column is ours."""
-    data, end = mailbox.data, section.end
-    end = min([end, *(card.start for card in mailbox.cards[:1] if card.start > section.start)])
-    at = section.inside
+    section = mailbox.section(name)
+    if section is None:
+        return None
+    data, at = mailbox.data, section.inside
+    below = bisect_right(mailbox.cards, section.start, key=lambda card: card.start)
+    end = min([section.end, *(card.start for card in mailbox.cards[below : below + 1])])
     while at < end:
         if mailbox.hidden.covers(at) or not (found := _ROWS.match(data, at, end)):
             following = data.find(b"\n", at, end)
@@ -118,17 +93,39 @@ def _table_in(mailbox: Mailbox, section: Section, name: SectionName) -> Table | 
             continue
         header, _, rest = found[0].partition(b"\n")
         rule, _, _ = rest.partition(b"\n")
-        columns = tuple(_row_cells(header))
-        if (
-            columns[:1]
-            and columns[0].casefold() == COLUMNS[name][0].casefold()
-            and is_rule_row(rule.decode("latin-1"))
-        ):
+        columns = tuple(row_cells(header))
+        is_ours = columns[:1] and columns[0].casefold() == COLUMNS[name][0].casefold()
+        if is_ours and is_rule_row(rule.decode("latin-1")):
             start = min(at + len(header) + len(rule) + 2, found.end())
             rows = data[start : found.end()].replace(b"\r\n", b"\n").split(b"\n")
             return Table(columns, start, found.end(), tuple(row for row in rows if row.strip()))
         at = found.end()
     return None
+
+
+def row_cells(row: bytes) -> list[str]:
+    text = row.decode("utf-8", "surrogateescape").rstrip("\r\n")
+    return [cell_text(text[slice(*found)]) for found in cells(text)] or [""]
+
+
+def row_key(row: bytes) -> str:
+    """Whose row it is, for comparing."""
+    return row_cells(row)[0].strip("`* ").casefold()
+
+
+def closed_ids(mailbox: Mailbox) -> list[str]:
+    """Of the rows of the closed summary, the newest first, for comparing."""
+    table = table_of(mailbox, "closed")
+    return [row_key(row) for row in table.rows] if table else []
+
+
+def without_closed_rows(mailbox: Mailbox, dropped: set[str]) -> Edit | None:
+    """Take these rows out of the closed summary."""
+    table = table_of(mailbox, "closed")
+    if table is None or not dropped:
+        return None
+    kept = [row for row in table.rows if row_key(row) not in dropped]
+    return Edit(table.start, table.end, b"".join(row + mailbox.eol for row in kept))
 
 
 def _table_edits(
@@ -144,7 +141,9 @@ def _table_edits(
     text = b"".join(row + eol for row in (*header, *rows))
     if section is not None:
         lead = eol if mailbox.data[section.inside - 1 : section.inside] == b"\n" else eol + eol
-        return [Edit(section.inside, section.inside, lead + text)]
+        # A line of another table right below would become a row of this one.
+        tail = b"" if mailbox.data[section.inside : section.inside + 1] in (b"", b"\r", b"\n") else eol
+        return [Edit(section.inside, section.inside, lead + text + tail)]
     return [_new_section(mailbox, name, text)]
 
 
@@ -154,27 +153,18 @@ def _active_edits(mailbox: Mailbox, section: Section | None, new_card: bytes) ->
         return [_new_section(mailbox, "active", card)]
     if not card:
         return []
-    inside = [card for card in mailbox.cards if section.inside <= card.start < section.end]
-    if inside:
-        at = before_card(mailbox, inside[0])
-        return [Edit(at, at, card)]
-    lead = mailbox.eol if mailbox.data[section.inside - 1 : section.inside] == b"\n" else mailbox.eol * 2
-    follows = mailbox.data.startswith(mailbox.eol, section.inside)
-    return [Edit(section.inside, section.inside, lead + (card.removesuffix(mailbox.eol) if follows else card))]
-
-
-def before_card(mailbox: Mailbox, card: Card) -> int:
-    """Where something can be put before a card: before the rule, where that is what the card begins with."""
-    if card.message.form != "rule":
-        return card.start
-    return mailbox.data.rfind(b"\n---", 0, card.start) + 1
+    # Below what people wrote on top of the section: text below a card would be taken for a part of it.
+    at = next((one.start for one in mailbox.cards if section.inside <= one.start < section.end), section.end)
+    before = mailbox.data[section.start : at]
+    lead = b"" if before.endswith(mailbox.eol * 2) else mailbox.eol if before.endswith(b"\n") else mailbox.eol * 2
+    return [Edit(at, at, lead + card)]
 
 
 def _new_section(mailbox: Mailbox, name: SectionName, text: bytes) -> Edit:
     """A section that is missing, before those that come after it, and never below a card that belongs into it."""
     later = [section.start for section in mailbox.sections if section.name in _ORDER[_ORDER.index(name) + 1 :]]
     if name != "closed":
-        later += [before_card(mailbox, card) for card in mailbox.cards[:1]]
+        later += [card.start for card in mailbox.cards[:1]]
     at = min(later, default=len(mailbox.data))
     eol = mailbox.eol
     lead = b"" if not at or mailbox.data.endswith(b"\n", 0, at) else eol
@@ -184,23 +174,40 @@ def _new_section(mailbox: Mailbox, name: SectionName, text: bytes) -> Edit:
     return Edit(at, at, lead + f"## {TITLES[name]}".encode() + eol * 2 + tail)
 
 
+def _derived(
+    name: SectionName,
+    columns: Sequence[str],
+    there: Sequence[bytes],
+    readings: Sequence[Reading],
+    agents: Sequence[str],
+) -> list[bytes]:
+    if name == "snapshot":
+        return _snapshot(columns, there, [reading.message for reading in readings], agents)
+    return _queue(columns, there, readings) if name == "queue" else _closed(columns, there, readings)
+
+
 def _snapshot(
     columns: Sequence[str], there: Sequence[bytes], messages: Sequence[Message], agents: Sequence[str]
 ) -> list[bytes]:
-    old = {folded(found[0]): found for row in there if (found := _row_cells(row)) and found[0]}
+    old = {folded(found[0]): found for row in there if (found := row_cells(row))[0]}
     names = {folded(name): name for name in (*(found[0] for found in old.values()), *agents)}
     unread = unread_by(messages, names)
-    rows = []
-    for key, name in names.items():
-        mine = unread[key]
-        values = {
-            "agent": name,
-            "unread": str(len(mine)),
-            "oldest unread": mine[-1].id if mine else NONE,
-            "needs response by": most_pressing(mine),
-        }
-        rows.append(_row(columns, values, old.get(key, [])))
-    return rows
+    rows = [_row(columns, _inbox(name, unread[key]), old.get(key, [])) for key, name in names.items()]
+    return rows + [row for row in there if not row_cells(row)[0]]
+
+
+def snapshot_row(name: str, messages: Sequence[Message]) -> dict[str, str]:
+    """The cells of somebody's row, by column; `messages` are the newest first."""
+    return _inbox(name, unread_by(messages, [name])[folded(name)])
+
+
+def _inbox(name: str, unread: Sequence[Message]) -> dict[str, str]:
+    return {
+        "agent": name,
+        "unread": str(len(unread)),
+        "oldest unread": unread[-1].id if unread else NONE,
+        "needs response by": most_pressing(unread),
+    }
 
 
 def _queue(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Reading]) -> list[bytes]:
@@ -208,10 +215,10 @@ def _queue(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Re
     known = {reading.row for reading in readings}
     foreign = [row for row in there if row not in known]
     ids = {reading.message.id.casefold() for reading in readings} if foreign else set()
-    kept = [row for row in foreign if (key := _row_key(row)) and key not in ids]
+    kept = [row for row in foreign if row_key(row) not in ids]
     if tuple(columns) == COLUMNS["queue"]:
         return [reading.row for reading in readings if is_open(reading.message)] + kept
-    old = {_row_key(row): _row_cells(row) for row in there}
+    old = {row_key(row): row_cells(row) for row in there}
     rows = []
     for message in (reading.message for reading in readings if is_open(reading.message)):
         values = {
@@ -231,7 +238,7 @@ def _queue(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Re
 
 def _closed(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Reading]) -> list[bytes]:
     """Every message that is closed; and the rows of those whose cards are in the archive."""
-    old = {_row_key(row): row for row in there}
+    old = {row_key(row): row for row in there}
     cards = {reading.message.id.casefold(): reading.message for reading in readings}
     rows = []
     for key, message in cards.items():
@@ -249,11 +256,11 @@ def _closed(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[R
             "outcome": shortened(outcome or message.subject, _LONGEST_OUTCOME),
             "closed by": last.actor if last else "",
         }
-        was = _row_cells(old[key]) if key in old else []
+        was = row_cells(old[key]) if key in old else []
         is_right = was and dict(zip(map(str.casefold, columns), was, strict=False)).get("final status") == final
         rows.append(old[key] if is_right else _row(columns, values, was))
-    rows += [row for key, row in old.items() if key not in cards]
-    return sorted(rows, key=lambda row: order(Message(id=_row_cells(row)[0])), reverse=True)
+    rows += [row for row in there if row_key(row) not in cards]
+    return sorted(rows, key=lambda row: order(Message(id=row_cells(row)[0])), reverse=True)
 
 
 def _row(columns: Sequence[str], values: dict[str, str], old: Sequence[str]) -> bytes:
@@ -263,13 +270,3 @@ def _row(columns: Sequence[str], values: dict[str, str], old: Sequence[str]) -> 
         was = old[at] if at < len(old) else ""
         found.append(cell(values.get(" ".join(column.casefold().split()), was)))
     return f"| {' | '.join(found)} |".encode("utf-8", "surrogateescape")
-
-
-def _row_cells(row: bytes) -> list[str]:
-    text = row.decode("utf-8", "surrogateescape").rstrip("\r\n")
-    return [cell_text(text[slice(*found)]) for found in cells(text)]
-
-
-def _row_key(row: bytes) -> str:
-    found = _row_cells(row)
-    return found[0].strip("`* ").casefold() if found else ""

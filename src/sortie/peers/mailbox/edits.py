@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 
 from ...errors import SortieError
-from .derive import Edit, applied, before_card, derived_edits, rederived
+from .derive import Edit, applied, derived_edits, rederived
 from .message import Message, number_on
 from .parse import Card, Mailbox, parse
 from .read_card import Reading, read_card
@@ -75,14 +75,7 @@ def with_answer(mailbox: Mailbox, card: Card, answers: Sequence[tuple[str, str]]
 def without_cards(mailbox: Mailbox, gone: Collection[Reading], agents: Sequence[str]) -> bytes:
     """The closed summary keeps a row of each: it is made while the cards are still there."""
     summed = parse(rederived(mailbox, agents))
-    edits = []
-    for number, card in enumerate(summed.cards):
-        if card.reading in gone:
-            following = summed.cards[number + 1] if number + 1 < len(summed.cards) else None
-            # A rule between two cards without headings begins the second one.
-            adjoins = following is not None and following.start == card.end
-            end = before_card(summed, following) if following is not None and adjoins else card.end
-            edits.append(Edit(before_card(summed, card), end, b""))
+    edits = [Edit(card.start, card.end, b"") for card in summed.cards if card.reading in gone]
     return rederived(parse(applied(summed.data, edits)), agents)
 
 

@@ -58,8 +58,9 @@ class Head(Struct, frozen=True):
     end: int
 
 
-def head_of(text: str, start: int) -> Head:
-    """The fields of a card from `start` on, which is after its heading."""
+def head_of(text: str) -> Head:
+    """The fields of a card, below its heading or the rule that it begins with."""
+    start = _line_end(text, 0) if text.startswith(("### ", "---")) else 0
     at = start
     for begin, end in _lines(text, start):
         if text[begin:end].strip():

@@ -61,7 +61,7 @@ class MailboxFile:
 
     def read(self) -> Mailbox:
         """As it is; raises where it is damaged, because an empty mailbox would say that there is no mail."""
-        return self._sound(self.document.read())
+        return self.sound(self.document.read())
 
     def unread(self, agent: str) -> list[Message]:
         """What this agent has not answered in any way, the oldest first."""
@@ -81,7 +81,7 @@ class MailboxFile:
             if key and held.done(key):
                 return Done(message=self._sent_with(key), repeated=True, restored=back)
             while True:
-                mailbox = self._sound(held.read())
+                mailbox = self.sound(held.read())
                 new_id = next_id(mailbox, at, self._other_ids(mailbox, at))
                 message = message_of(draft, new_id, author, recipients, at)
                 record = record_of(author, at, f"{new_id} sent", text=piece_of(message), key=key)
@@ -98,7 +98,7 @@ class MailboxFile:
         said = one_line(said, LONGEST_ANSWER, "This answer")
         with self.document.held() as held:
             back = restored(self, held, at)
-            mailbox = self._sound(held.read())
+            mailbox = self.sound(held.read())
             card = one_card(mailbox, message_id)
             if is_there_already(card.message, to, author):
                 return Done(message=card.message, repeated=True, restored=back)
@@ -120,7 +120,7 @@ class MailboxFile:
         """Add a line to a card and leave its status alone; `subject` is one word for what happened."""
         with self.document.held() as held:
             restored(self, held, at)
-            mailbox = self._sound(held.read())
+            mailbox = self.sound(held.read())
             form = one_card(mailbox, message_id).message.form
             line = answer_line(author.name, at, one_line(said, LONGEST_ANSWER, "This remark"), form=form)
 
@@ -133,7 +133,7 @@ class MailboxFile:
         """Make snapshot, queue and summary right again; whether anything was wrong."""
         with self.document.held() as held:
             restored(self, held, at)
-            mailbox = self._sound(held.read())
+            mailbox = self.sound(held.read())
             if rederived(mailbox, self.roster.names) == mailbox.data:
                 return False
             self._rewrite(
@@ -152,11 +152,11 @@ class MailboxFile:
 
     def _rewrite(self, held: Held, mailbox: Mailbox, edit: Callable[[Mailbox], bytes], record: Record) -> None:
         def change(raw: bytes) -> bytes:
-            return edit(mailbox if raw == mailbox.data else self._sound(raw))
+            return edit(mailbox if raw == mailbox.data else self.sound(raw))
 
         held.rewrite(change, record)
 
-    def _sound(self, data: bytes) -> Mailbox:
+    def sound(self, data: bytes) -> Mailbox:
         mailbox = parse(data)
         if damage := mailbox.damage:
             raise SortieError(

@@ -14,6 +14,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..worklog.log import Lines
 from .hidden import Hidden, hidden_in
 from .message import Message
 from .read_card import Reading, read_card
@@ -116,7 +117,11 @@ class Mailbox:
         return [card for card in self.cards if card.message.id.casefold() == wanted]
 
     def line_of(self, at: int) -> int:
-        return self.data.count(b"\n", 0, at) + 1
+        return self._lines.number(at)
+
+    @cached_property
+    def _lines(self) -> Lines:
+        return Lines(self.data)
 
     @property
     def damage(self) -> str:
@@ -160,11 +165,11 @@ def _at_line_starts(data: bytes, token: bytes) -> Iterator[int]:
 
 
 def _old_cards(data: bytes) -> Iterator[int]:
-    """Cards without a heading begin with the first field below a rule; the rule is the end of what was before."""
+    """Cards without a heading begin with the rule above their first field."""
     for at in _at_line_starts(data, b"---"):
         found = _RULE.match(data, at)
         if found and (b"\nMessage ID:" in (head := b"\n" + found[1]) or all(key in head for key in _OLD_FIELDS)):
-            yield found.end()
+            yield at
 
 
 def _section_name(data: bytes, at: int) -> SectionName | None:

@@ -45,6 +45,7 @@ _OUR_KEYS = (
     *("id", "status", "date", "sender", "recipients", "type", "priority", "related", "context"),
     *("closure_owner", "review_scope", "response_needed_by", "subject"),
 )
+_RULES = ("---", "***", "___")
 _BETWEEN = re.compile(" (?:[—\u2013|]|--) ")
 _MEMORY = 16_384
 _LONGEST_SUBJECT = 160  # in a row
@@ -62,7 +63,7 @@ class Reading(Struct, frozen=True, kw_only=True):
 
 @lru_cache(_MEMORY)
 def read_card(raw: bytes) -> Reading:
-    """A card from its heading, or from the first field of one that has none, to the next."""
+    """A card from its heading, or from the rule above one that has none, to the next."""
     text = raw.decode("utf-8", "replace")
     remarks: list[tuple[int, str]] = []
     ours = _OURS.match(text)
@@ -82,7 +83,7 @@ def _read_ours(text: str, found: re.Match[str]) -> Message:
 
 def _read_any(text: str, remarks: list[tuple[int, str]]) -> Message:
     heading = _HEADING.match(text)
-    head = head_of(text, text.find("\n") + 1 or len(text)) if heading else head_of(text, 0)
+    head = head_of(text)
     values: dict[str, str] = {}
     others = []
     for field in head.fields:
@@ -174,7 +175,7 @@ def _answers(rest: str) -> tuple[str, tuple[Ack, ...]]:
                 # An answer on the line of its label is that line; what follows is told apart by its own form.
                 part = "body" if part == "ack" else part
             continue
-        if part == "body" or (line.strip() in ("---", "***", "___") and not is_code):
+        if part == "body" or (line.strip() in _RULES and not is_code):
             part = "body"
             body.append(line)
         elif part == "ack":
@@ -182,6 +183,8 @@ def _answers(rest: str) -> tuple[str, tuple[Ack, ...]]:
         elif acks:
             last = acks[-1]
             acks[-1] = Ack(actor=last.actor, date=last.date, text=f"{last.text}\n{line}".strip("\n"), kind="reply")
+    while body and body[-1].strip() in ("", *_RULES):
+        body.pop()  # what stands between this card and the next
     return unquoted("\n".join(body)), tuple(ack for ack in acks if ack.actor or ack.text.strip())
 
 
@@ -213,7 +216,7 @@ def _ack(text: str, kind: Literal["ack", "reply"], who: str) -> Ack:
             continue
         earlier = parts[: max(at - 1, 0)]
         rest = text[starts[at + 1] :] if at + 1 < len(starts) else ""
-        said = " — ".join(word for word in (*earlier, part[found.end() :].strip(" .,;:)"), rest.strip()) if word)
+        said = " — ".join(word for word in (*earlier, part[found.end() :].lstrip(" .,;:)"), rest.strip()) if word)
         return Ack(actor=before or (parts[at - 1] if at else who), date=found[0], text=said, kind=kind)
     return Ack(actor=_named(who, parts), text=text.strip(), kind=kind)
 

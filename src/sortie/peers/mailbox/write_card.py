@@ -99,8 +99,7 @@ def changed_card(raw: bytes, *, status: str, answer: str, eol: bytes = b"\n") ->
 
 
 def _with_status(text: str, status: str, end: str) -> str:
-    has_heading = text.startswith("### ")
-    head = head_of(text, text.find("\n") + 1 or len(text)) if has_heading else head_of(text, 0)
+    head = head_of(text)
     for field in head.fields:
         if field.name == "status":
             return text[: field.start] + status + text[field.end :]
