@@ -22,7 +22,7 @@ from .state_file import not_regular, open_careful, problem_of, write_all
 LIMIT = 512 * 1024 * 1024
 _BEGINNING = 8 * 1024
 # A program that saves in place is let finish. One that keeps the file open must not stop us for ever.
-WRITERS_PATIENCE = 1.0
+WRITERS_PATIENCE = 0.5
 
 
 class FileStamp(Struct, frozen=True, array_like=True):

@@ -62,7 +62,7 @@ class DocumentWriter:
                 raise
             if stamp is not None and stamp.inode == end.stamp.inode and stamp.size == end.stamp.size + len(data):
                 return Written(end.stamp, stamp)
-            if stamp is not None or self._has(record):
+            if stamp is not None or self._has_after_all(record):
                 return Written(NO_FILE, self._file.stamp())
             self._journal.drop(position)
         raise self._restless()
@@ -162,6 +162,11 @@ class DocumentWriter:
             for name in os.listdir(parent):  # noqa: PTH208 - names are all we need
                 if is_beside(self._file.path, name):
                     (parent / name).unlink(missing_ok=True)
+
+    def _has_after_all(self, record: Record) -> bool:
+        """Somebody saved while we wrote: their version may or may not have what we wrote."""
+        self._file.let_writers_finish()
+        return self._has(record)
 
     def _has(self, record: Record) -> bool:
         return any(occurrences([normal(record.text.encode())], self._file.read()).values())

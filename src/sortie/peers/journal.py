@@ -83,6 +83,7 @@ class Journal:
             self._descriptor, status = open_careful(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             sync_directory(path.parent)
         self.size = status.st_size
+        self._drop_torn_end()
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -94,7 +95,7 @@ class Journal:
         except UnicodeEncodeError as error:
             raise SortieError("The text holds characters that UTF-8 has no form for.") from error
         if os.lseek(self._descriptor, 0, os.SEEK_END) != self.size:
-            self.drop_torn_end()
+            self._drop_torn_end()
         position = self.size
         if line.record is not None and line.record.key:
             self._prepare_key(line.record.key, position)
@@ -111,7 +112,7 @@ class Journal:
             raise problem_of(self._path, error) from error
         self.size = position
 
-    def drop_torn_end(self) -> None:
+    def _drop_torn_end(self) -> None:
         """A last line without its end was never acknowledged."""
         self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
         start, tail = self.size, b""
@@ -143,7 +144,7 @@ class Journal:
                 yield line.record.key, position
 
     def _key_at(self, position: int) -> str:
-        found, line = next(self.lines(position), (-1, None))
+        found, line = next(self.lines(position), (-1, None)) if position < self.size else (-1, None)
         return line.record.key if found == position and line is not None and line.record is not None else ""
 
     @contextmanager

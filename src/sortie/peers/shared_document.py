@@ -26,6 +26,7 @@ PATIENCE = 30.0
 LONGEST_TEXT = 16 * 1024 * 1024
 
 _UNKNOWN = FileStamp(-1)
+_KNOWN_LENGTH = 160
 
 
 class _Known(Struct, frozen=True, array_like=True):
@@ -130,7 +131,6 @@ class Held:
             return
         self._file.let_writers_finish()
         is_as_left = known is not None and known.document == self._file.stamp()
-        self._journal.drop_torn_end()
         start = known.journal if known is not None and 0 <= known.journal <= self._journal.size else 0
         last = None
         for last in self._journal.lines(start):  # noqa: B007 - the last one is what we want
@@ -170,7 +170,7 @@ class Held:
         except (FileNotFoundError, SortieError):
             return None
         try:
-            return msgspec.json.decode(os.read(descriptor, 4096), type=_Known)
+            return msgspec.json.decode(os.read(descriptor, _KNOWN_LENGTH), type=_Known)
         except (OSError, msgspec.MsgspecError):
             return None
         finally:
@@ -183,12 +183,12 @@ class Held:
 
     def _remember(self) -> None:
         """What the next holder may rely on. As long as something lost was not told, it is to look itself."""
-        said = msgspec.json.encode(_Known(self._journal.size, _UNKNOWN if self._untold else self._stamp))
+        known = _Known(self._journal.size, _UNKNOWN if self._untold else self._stamp)
         with suppress(OSError, SortieError):  # without it the next holder looks itself
             descriptor, _ = open_careful(self._stamp_file, os.O_WRONLY | os.O_CREAT)
             try:
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, said, 0)
+                # Always of the same length, in one go: whoever is killed here leaves the one or the other.
+                os.pwrite(descriptor, msgspec.json.encode(known).ljust(_KNOWN_LENGTH), 0)
             finally:
                 os.close(descriptor)
 
