@@ -6,12 +6,11 @@ on after a crash: where HEAD was, and what is not in the tree.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -20,30 +19,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...errors import SortieError
-from ...protocol.safefiles import UnsafeFile, explain, open_directory, read_bounded, write_if_changed
+from ...protocol.safefiles import explain, open_directory, write_if_changed
 from ..place import Place
 from .checkout import Checkout, open_checkout
+from .documents import DOCUMENTS, NOTHING, Documents, Rules, path_of, read_documents, rules_of
 from .git import GitError
 from .objects import blob, entries_of
 from .working_tree import LeftOut, WorkingTree, read_working_tree, remember
 
 KEPT_TURNS = 50
 When = Literal["before", "after"]
-Document = Literal["worklog", "mailbox", "charter", "settings"]
-DOCUMENTS: tuple[Document, ...] = ("worklog", "mailbox", "charter", "settings")
 
-_MOST_DOCUMENT = 512 << 20
 _TOLD_LEFT_OUT = 1000
-# The index of the repository as it was before the last turn, in our own git directory.
-INDEX_BEFORE = "index.before"
+_INDEX_BEFORE = "index.before-"
 _LAST = "last"
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`head` is the commit of HEAD, `branch` the ref that HEAD is; each is empty where there is none.
 
-    `documents` has the bytes of those that are regular files, `instead` says of the others what stands there.
-    `problems` says what could not be learned; only a snapshot after a turn has any.
+    `rules` are those of before the turn, also in the snapshot after it. `problems` says what could not be learned;
+    only a snapshot after a turn has any.
     """
 
     number: int
@@ -54,8 +50,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     branch: str
     refs: Mapping[str, str]
     left_out: tuple[LeftOut, ...]
-    documents: Mapping[Document, bytes]
-    instead: Mapping[Document, str]
+    documents: Documents
+    rules: Rules
     problems: tuple[str, ...] = ()
 
 
@@ -65,6 +61,7 @@ class _Told(Struct, frozen=True, kw_only=True):
     head: str = ""
     branch: str = ""
     left_out: tuple[LeftOut, ...] = ()
+    journals: dict[str, int] = {}
 
 
 class _Position(Struct, frozen=True, kw_only=True):
@@ -77,16 +74,28 @@ def take_before(place: Place, number: int) -> Snapshot:
     """The state as a turn finds it. Raises where it cannot be kept: then no turn should begin. Blocks."""
     checkout = open_checkout(place.root)
     checkout.prepare()
+    rules, documents = rules_of(place), read_documents(place)
     position = _forget_old(checkout, _position(checkout), number)
     looked = read_working_tree(checkout, _inside(place, checkout), trusted=_is_trusted(checkout, position.refs))
-    _copy_index(checkout)
+    _copy_index(checkout, number)
     told = f"The checkout before turn {number}"
-    commit = _commit(checkout, told, position, looked, [position.head] if position.head else [])
+    parents = [position.head] if position.head else []
+    commit = _commit(checkout, told, position, looked, documents, parents)
     name = f"{checkout.refs}/turns/{number}/before"
     checkout.git("update-ref", name, commit)
     _remember(checkout, looked, name, commit)
-    position = replace(position, refs={**position.refs, name: commit})
-    return _snapshot(place, number, checkout, commit, position, looked)
+    return Snapshot(
+        number=number,
+        checkout=checkout,
+        commit=commit,
+        tree=looked.tree,
+        head=position.head,
+        branch=position.branch,
+        refs={**position.refs, name: commit},
+        left_out=looked.left_out,
+        documents=documents,
+        rules=rules,
+    )
 
 
 def take_after(place: Place, before: Snapshot) -> Snapshot:
@@ -99,22 +108,35 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
         position = _position(checkout)
     except GitError as error:
         problems.append(f"What became of branches and commits cannot be told: {error.message}")
+    documents = read_documents(place)
     looked = read_working_tree(checkout, _inside(place, checkout), trusted=_is_trusted(checkout, position.refs))
     told = f"The checkout after turn {number}"
     heads = [position.head] if position.head not in ("", before.head) else []
     try:
-        commit = _commit(checkout, told, position, looked, [before.commit, *heads])
+        commit = _commit(checkout, told, position, looked, documents, [before.commit, *heads])
     except GitError:
         # Parents that are gone do not keep us from telling what there is now.
         problems.append("Commits from before the turn are gone from the repository.")
-        commit = _commit(checkout, told, position, looked, [])
+        commit = _commit(checkout, told, position, looked, documents, [])
     name = f"{checkout.refs}/turns/{number}/after"
     try:
         checkout.git("update-ref", name, commit)
         _remember(checkout, looked, name, commit)
     except GitError as error:
         problems.append(f"The state after the turn has no ref: {error.message}")
-    return _snapshot(place, number, checkout, commit, position, looked, problems)
+    return Snapshot(
+        number=number,
+        checkout=checkout,
+        commit=commit,
+        tree=looked.tree,
+        head=position.head,
+        branch=position.branch,
+        refs=position.refs,
+        left_out=looked.left_out,
+        documents=documents,
+        rules=before.rules,
+        problems=tuple(problems),
+    )
 
 
 def recall(place: Place, number: int, when: When) -> Snapshot | None:
@@ -130,11 +152,12 @@ def recall(place: Place, number: int, when: When) -> Snapshot | None:
         told = msgspec.convert(json.loads(message), _Told)
     except (GitError, ValueError, msgspec.MsgspecError):
         return None
-    documents: dict[Document, bytes] = {}
-    for key in DOCUMENTS:
-        path = _below(getattr(place, key), checkout.root)
-        if path and (entry := entries_of(checkout, tree, [path]).get(path)) and entry.is_file:
-            documents[key] = blob(checkout, entry.oid)
+    paths = {tree_path(path_of(place, document), checkout.root): document for document in DOCUMENTS}
+    kept = entries_of(checkout, tree, filter(None, paths))
+    content = {paths[path]: blob(checkout, entry.oid) for path, entry in kept.items() if entry.is_file}
+    journals = {document: told.journals.get(document, 0) for document in DOCUMENTS}
+    links = {paths[path]: "a symbolic link" for path, entry in kept.items() if entry.is_link}
+    instead = {document: links.get(document, NOTHING) for document in DOCUMENTS if document not in content}
     return Snapshot(
         number=number,
         checkout=checkout,
@@ -144,41 +167,8 @@ def recall(place: Place, number: int, when: When) -> Snapshot | None:
         branch=told.branch,
         refs={},
         left_out=told.left_out,
-        documents=documents,
-        instead=dict.fromkeys((key for key in DOCUMENTS if key not in documents), "nothing that was kept"),
-    )
-
-
-def _snapshot(
-    place: Place,
-    number: int,
-    checkout: Checkout,
-    commit: str,
-    position: _Position,
-    looked: WorkingTree,
-    problems: Sequence[str] = (),
-) -> Snapshot:
-    documents: dict[Document, bytes] = {}
-    instead: dict[Document, str] = {}
-    for key in DOCUMENTS:
-        try:
-            documents[key] = _read_document(getattr(place, key))
-        except FileNotFoundError:
-            instead[key] = "nothing"
-        except OSError as error:
-            instead[key] = (error.strerror or str(error)).lower()
-    return Snapshot(
-        number=number,
-        checkout=checkout,
-        commit=commit,
-        tree=looked.tree,
-        head=position.head,
-        branch=position.branch,
-        refs=position.refs,
-        left_out=looked.left_out,
-        documents=documents,
-        instead=instead,
-        problems=tuple(problems),
+        documents=Documents(content=content, instead=instead, journals=journals),
+        rules=rules_of(place, content.get("charter")),
     )
 
 
@@ -202,8 +192,20 @@ def _position(checkout: Checkout) -> _Position:
     return _Position(head=head, branch=branch, refs=refs)
 
 
-def _commit(checkout: Checkout, told: str, position: _Position, looked: WorkingTree, parents: Sequence[str]) -> str:
-    about = _Told(head=position.head, branch=position.branch, left_out=looked.left_out[:_TOLD_LEFT_OUT])
+def _commit(
+    checkout: Checkout,
+    told: str,
+    position: _Position,
+    looked: WorkingTree,
+    documents: Documents,
+    parents: Sequence[str],
+) -> str:
+    about = _Told(
+        head=position.head,
+        branch=position.branch,
+        left_out=looked.left_out[:_TOLD_LEFT_OUT],
+        journals={name: size for name, size in documents.journals.items() if size},
+    )
     message = f"{told}\n\n{json.dumps(msgspec.to_builtins(about))}\n"
     options = [word for parent in parents for word in ("-p", parent)]
     found = checkout.own_git("commit-tree", looked.tree, *options, given=message.encode("ascii"))
@@ -225,14 +227,17 @@ def _remember(checkout: Checkout, looked: WorkingTree, name: str, commit: str) -
         write_if_changed(own, _LAST, f"{name} {commit}\n".encode())
 
 
-def _copy_index(checkout: Checkout) -> None:
-    """As it is before the turn, for those of its entries that have to be put back."""
-    copy = checkout.own / INDEX_BEFORE
+def index_before(checkout: Checkout, number: int) -> Path:
+    """The index of the repository as it was before this turn; that of the last turn is kept."""
+    return checkout.own / f"{_INDEX_BEFORE}{number}"
+
+
+def _copy_index(checkout: Checkout, number: int) -> None:
     with _explained(checkout):
-        try:
-            shutil.copyfile(checkout.git_dir / "index", copy)
-        except FileNotFoundError:
-            copy.unlink(missing_ok=True)
+        for old in checkout.own.glob(f"{_INDEX_BEFORE}*"):
+            old.unlink()
+        with suppress(FileNotFoundError):
+            shutil.copyfile(checkout.git_dir / "index", index_before(checkout, number))
 
 
 def _forget_old(checkout: Checkout, position: _Position, number: int) -> _Position:
@@ -249,22 +254,14 @@ def _forget_old(checkout: Checkout, position: _Position, number: int) -> _Positi
     return replace(position, refs={name: oid for name, oid in position.refs.items() if name not in old})
 
 
-def _below(path: Path, root: Path) -> str:
+def tree_path(path: Path, root: Path) -> str:
     """The document as a path of the tree; empty where it lies outside."""
     resolved = path.parent.resolve() / path.name
     return resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else ""
 
 
 def _inside(place: Place, checkout: Checkout) -> list[str]:
-    return [path for key in DOCUMENTS if (path := _below(getattr(place, key), checkout.root))]
-
-
-def _read_document(path: Path) -> bytes:
-    with open_directory(path.parent.resolve()) as directory:
-        content = read_bounded(directory, path.name, _MOST_DOCUMENT + 1, linked=True)
-    if len(content) > _MOST_DOCUMENT:
-        raise UnsafeFile(errno.EFBIG, f"Larger than {_MOST_DOCUMENT >> 20} MiB", path.name)
-    return content
+    return [path for document in DOCUMENTS if (path := tree_path(path_of(place, document), checkout.root))]
 
 
 @contextmanager
