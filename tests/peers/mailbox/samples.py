@@ -251,6 +251,6 @@ def add(
     """One more message in a mailbox, as pure functions send it."""
     mailbox = parse(data)
     words = {"subject": "Hello", **draft}
-    wanted = Draft(to=tuple(to.split("+")), **words)  # type: ignore[arg-type]
+    wanted = Draft(to=tuple(to.split("+")), **words)
     message = message_of(wanted, next_id(mailbox, at), sender, wanted.to, at)
     return with_message(mailbox, message, NAMES), message
