@@ -154,7 +154,7 @@ def test_a_log_that_breaks_while_the_service_runs_holds_nothing_up(unprivileged,
     project.workflow(LOGGED)
     project.add("1", f"{GATE}; {REVIEW}")
     service = project.start()
-    service.until(log.exists)
+    service.until(lambda: project.events(ev.TurnStarted, "1"))  # it is made before the first look
     if trouble == "read-only":
         log.chmod(0o444)
     else:
@@ -188,7 +188,7 @@ def test_a_changed_key_takes_effect_on_the_next_dispatch(project):
     service = project.start()
     service.until(lambda: project.events(ev.TurnStarted, "1"))
     project.workflow({"worklog": "second.md"})
-    service.until(second.exists)
+    service.until(lambda: "new runs follow it" in project.notes(level="info"))
     project.add("2", REVIEW)
     service.until(lambda: len(project.events(ev.EffectDone, "2")) == 2)
     project.workflow({})

@@ -135,6 +135,26 @@ async def test_entries_that_a_dead_orchestrator_left_are_written_by_the_next_one
     assert third.entries == []
 
 
+async def test_a_service_that_ends_does_not_wait_for_a_log_that_nobody_can_write(tmp_path):
+    """LOG-14: what is left is said, and the next start writes it."""
+    source = Logged([item("a")], tmp_path / "work")
+    source.open = anyio.Event()
+    heard = EventCollector()
+    orchestrator = Orchestrator(source, [FakeHost(one_turn)], tmp_path / "store.db", listeners=[heard])
+    with anyio.fail_after(30):
+        await orchestrator.run(until_idle=True)
+    assert heard.all(ev.Noted)[-1].message == (
+        "the work log cannot be written: 2 entries are left to the next start"
+    )
+    assert len(on_disk(tmp_path / "store.db")) == 2
+    with anyio.fail_after(30):
+        await Orchestrator(
+            again := Logged([item("a")], tmp_path / "work"), [FakeHost(one_turn)], tmp_path / "store.db"
+        ).run(until_idle=True)
+    assert again.entries == ["a claimed", "a parked"]
+    assert on_disk(tmp_path / "store.db") == {}
+
+
 async def test_what_fails_for_a_moment_is_tried_again(tmp_path):
     """LOG-14"""
     source = Logged([item("a")], tmp_path / "work")

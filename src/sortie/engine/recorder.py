@@ -15,7 +15,7 @@ from .context import Context
 from .effects import PAUSES, deliver
 
 # For so long without a single entry written, the end of the service waits for those that are left.
-PATIENCE = 10.0
+PATIENCE = 5.0
 
 
 class Recorder:
@@ -62,4 +62,6 @@ class Recorder:
             with anyio.move_on_after(PATIENCE) as wait:
                 await self._written.wait()
             if wait.cancelled_caught:
+                left = f"{len(self._waiting)} entr{'y is' if len(self._waiting) == 1 else 'ies are'} left"
+                self._context.note("warning", f"the work log cannot be written: {left} to the next start")
                 return

@@ -112,7 +112,9 @@ class WorkLog:
         if self._path is None and mailbox is None:
             return ()
         title = readable(self._hide(issue.title), LONGEST_TITLE).replace("\n", " ")
-        named = (*files[:MOST_FILES], f"and {len(files) - MOST_FILES} more") if len(files) > MOST_FILES else files
+        named = [self._hide(file) for file in files[:MOST_FILES]]
+        if len(files) > MOST_FILES:
+            named.append(f"and {len(files) - MOST_FILES} more")
         entry = Entry(
             kind=kind,
             task=shortened(f"{issue.identifier}: {title}" if title else issue.identifier, LONGEST_TITLE),
