@@ -145,7 +145,7 @@ def _index(log: Worklog, lines: Lines, reads: Sequence[Read], archive: bytes) ->
     headings |= set[str]().union(*(section_names(entry.title, entry.heading) for entry in parse(archive).entries))
     references = Counter(_REFERENCE.findall(log.data.decode("utf-8", "replace"))) if log.index else Counter()
     for row in log.index:
-        if not section_names(row.section) & headings and not _refers(row.section, references):
+        if not section_names(row.section, row.decision) & headings and not _refers(row.section, references):
             yield Finding(
                 kind=ROW_WITHOUT_ENTRY,
                 subject=row.row_id,

@@ -30,21 +30,24 @@ class Matching(Struct, frozen=True, kw_only=True):
 
 
 def match(old: Sequence[Entry], new: Sequence[Entry]) -> Matching:
-    """Equal text first, then the same name, then the same lines under another heading; each entry is used once."""
+    """Equal text first, then the same name, then the same lines under another heading, then the same place between
+    others; each entry is used once."""
     begun = _common_beginning(old, new)
     left, right = list(range(begun, len(old))), list(range(begun, len(new)))
     same = _paired(old, new, left, right, lambda entry: entry.digest)
     left, right = _left_over(left, right, same)
     edited = _paired(old, new, left, right, lambda entry: entry.entry_id)
     left, right = _left_over(left, right, edited)
-    alike = _alike(old, new, left, right)
-    left, right = _left_over(left, right, alike)
+    edited += _alike(old, new, left, right)
+    left, right = _left_over(left, right, edited)
+    edited += _in_place(sorted(same + edited), left, right, begun)
+    left, right = _left_over(left, right, edited)
     return Matching(
         same=(*((at, at) for at in range(begun)), *same),
-        edited=tuple(sorted(edited + alike)),
+        edited=tuple(sorted(edited)),
         removed=tuple(left),
         added=tuple(right),
-        moved=_out_of_order(sorted(same + edited + alike)),
+        moved=_out_of_order(sorted(same + edited)),
     )
 
 
@@ -88,6 +91,20 @@ def _alike(old: Sequence[Entry], new: Sequence[Entry], left: list[int], right: l
             taken.add(best)
             pairs.append((at, best))
     return pairs
+
+
+def _in_place(pairs: Pairs, left: list[int], right: list[int], begun: int) -> Pairs:
+    """As many as went between two others came there, so they are the same. At the end nobody can tell."""
+    moved = _out_of_order(pairs)
+    found: Pairs = []
+    before = (begun - 1, begun - 1)
+    for pair in (pair for pair in pairs if pair[0] not in moved):
+        olds = left[bisect_left(left, before[0]) : bisect_left(left, pair[0])]
+        news = right[bisect_left(right, before[1]) : bisect_left(right, pair[1])]
+        if len(olds) == len(news):
+            found += zip(olds, news, strict=True)
+        before = pair
+    return found
 
 
 def _lines(entry: Entry) -> set[str]:

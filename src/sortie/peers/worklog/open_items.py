@@ -25,11 +25,13 @@ def open_items(events: Iterable[Event]) -> OpenItems:
     """In the order of the log. A handoff is taken up by what its next owner does about the same task; where no task
     fits, that takes up the oldest. Proposals and objections end with a decision that names them."""
     handoffs, proposals, objections = _Waiting(), _Waiting(), _Waiting()
+    begun: set[tuple[str, str]] = set()  # what is ended now was taken up when it was begun
     for event in events:
         if event.event_type in _WORK:
-            owner = fold(event.actor)
-            if handoffs.drop_first(f"{owner}\n{fold(event.subject)}") is None:
+            owner, task = fold(event.actor), fold(event.subject)
+            if handoffs.drop_first(f"{owner}\n{task}") is None and (owner, task) not in begun:
                 handoffs.drop_first(owner)
+            begun.add((owner, task))
         if event.event_type == "handoff.posted":
             handoffs.add(event, _owners_and_tasks(event))
         elif event.event_type == "proposal.created":
