@@ -8,9 +8,13 @@ import subprocess
 
 import pytest
 
+from sortie.peers.author import Author
 from sortie.peers.charter.charter import parse_charter
+from sortie.peers.mailbox.draft import Draft
+from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.place import place_at
 from sortie.peers.settings import examine_settings
+from sortie.peers.turn_register import TurnRegister
 
 from .scene import ask
 
@@ -136,6 +140,16 @@ def test_rules_of_other_people_stay_in_the_exclude_file(init, repository):
     assert exclude.read_bytes() == b"*.tmp\n/.sortie/\n/.sortie.lock\n"
 
 
+def test_an_exclude_file_elsewhere_is_not_written_through_a_link(init, repository):
+    exclude = repository / ".git/info/exclude"
+    exclude.rename(repository / ".git/mine")
+    exclude.symlink_to("../mine")
+    before = exclude.read_bytes()
+    said = init("--agent", "alice")
+    assert said.code == 0 and "hide /.sortie/ and /.sortie.lock from git yourself" in said.out
+    assert exclude.is_symlink() and exclude.read_bytes() == before
+
+
 @pytest.mark.parametrize("what", ["link", "directory", "fifo"])
 def test_what_is_no_file_stops_it_before_anything_is_written(init, repository, what):
     path = repository / "MAILBOX.md"
@@ -179,12 +193,16 @@ def test_an_agent_sets_nothing_up(init, repository, monkeypatch):
 
 def test_how_the_peers_stand(init, repository, capsys):
     init("--agent", "alice", "--agent", "bob")
-    ask(capsys, "mailbox", "send", "--root", str(repository), "--to", "bob", "--subject", "hello", "--summary", "x")
+    place = place_at(repository)
+    draft = Draft(to=("bob",), subject="hello")
+    MailboxFile(place).send(draft, Author(name="alice", role="agent"), at=1e9)
+    TurnRegister(place).begin(agent="alice", kind="build", task="the shop", began=1e9, run_id="r1")
     told = ask(capsys, "peers", "status", "--root", str(repository), "--json").json()
     assert [peer["name"] for peer in told["peers"]] == ["alice", "bob", "Maintainer"]
-    assert (told["open_turn"], told["charter"]) == (None, "draft")
+    assert [peer["unread"] for peer in told["peers"]] == [0, 1, 0]
+    assert (told["open_turn"]["agent"], told["charter"]) == ("alice", "draft")
     said = ask(capsys, "peers", "status", "--root", str(repository))
-    assert said.code == 0 and "no turn is open" in said.out and "alice" in said.out
+    assert said.code == 0 and re.search(r"turn 1 of alice since .*: the shop", said.out)
 
 
 def test_a_damaged_mailbox_is_told_and_the_rest_is_shown(init, repository, capsys):

@@ -73,7 +73,8 @@ def test_where_nothing_is_that_is_said(place):
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", "all", "Maintainer", "SHARED", "a|b", "a\nb", "x" * 65, "a: b", "a/b", "{A}"]
+    "name",
+    ["", " ", "all", "Maintainer", "SHARED", "a|b", "a\nb", "x" * 65, "a: b", "a/b", "{A}", "a + b", "a and b"],
 )
 def test_what_nobody_is_called(name):
     assert problem_with_name(name)

@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from ..peers.author import Author
     from ..peers.place import Place
 
-# What turns put into a checkout.
-EXCLUDED = ("/.sortie/", "/.sortie.lock")
-_MOST_EXCLUDES = 1024 * 1024
-
 
 class _Piece(Struct, frozen=True):
     """A document, and how it is written."""
@@ -59,6 +55,7 @@ def init_command(
     """
     from ..peers.author import author_of_process
     from ..peers.place import place_at
+    from ..peers.turns.exclude import exclude, to_exclude
 
     place = place_at(checkout_of(directory))
     if not os.path.lexists(place.root / ".git") and not no_git:
@@ -70,12 +67,12 @@ def init_command(
     author = author_of_process(place, maintainer, maintainer=maintainer)
     pieces = _pieces(place, agents, maintainer, author)
     missing = [piece for piece in pieces if not _is_there(piece.path)]
-    excluding = _to_exclude(place)
+    excluding = to_exclude(place)
     if not dry_run:
         for piece in missing:
             piece.write()
         if excluding:
-            _exclude(place, excluding)
+            exclude(place, excluding)
     decided(DONE)
     for piece in pieces:
         wrote = "would write" if dry_run else "wrote"
@@ -132,50 +129,6 @@ def _is_there(path: Path) -> bool:
     if not stat.S_ISREG(found.st_mode):
         raise SortieError(f"{path} is no regular file.", fix="Move it away, or choose another repository.")
     return found.st_size > 0
-
-
-# -- git --------------------------------------------------------------------------------------------------------
-
-
-def _exclude_file(place: Place) -> Path | None:
-    """Of the repository; None without one."""
-    from ..peers.turns.checkout import open_checkout
-
-    if not os.path.lexists(place.root / ".git"):
-        return None
-    return open_checkout(place.root).common_dir / "info" / "exclude"
-
-
-def _to_exclude(place: Place) -> list[str]:
-    path = _exclude_file(place)
-    if path is None:
-        return []
-    present = _present(path).splitlines()
-    return [line for line in EXCLUDED if line.encode() not in present]
-
-
-def _present(path: Path) -> bytes:
-    from ..protocol.safefiles import open_directory, read_bounded
-
-    try:
-        with open_directory(path.parent) as directory:
-            return read_bounded(directory, path.name, _MOST_EXCLUDES, linked=True)
-    except FileNotFoundError:
-        return b""
-
-
-def _exclude(place: Place, lines: list[str]) -> None:
-    """Those that are there stay; no link is written through."""
-    from ..protocol.safefiles import open_directory, write_atomic
-
-    path = _exclude_file(place)
-    assert path is not None
-    path.parent.mkdir(exist_ok=True)
-    present = _present(path)
-    new_line = b"" if present.endswith(b"\n") or not present else b"\n"
-    with open_directory(path.parent) as directory:
-        added = "".join(f"{line}\n" for line in lines).encode()
-        write_atomic(directory, path.name, present + new_line + added, 0o644)
 
 
 # -- what to do next --------------------------------------------------------------------------------------------

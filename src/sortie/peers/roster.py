@@ -17,6 +17,8 @@ MAINTAINER = "Maintainer"
 LONGEST_NAME = 64
 # They stand for somebody else, or for nobody.
 RESERVED = frozenset({"maintainer", "shared", "all", "everyone", "none", "unowned", "orchestrator", "sortie"})
+# They end a name, or begin something else, in headings, tables, messages and on our command line.
+_MEANINGFUL = frozenset("|`<>()[]{}:;,=+&/\\#*—→")
 _LARGEST = 16 * 1024 * 1024
 
 
@@ -55,7 +57,7 @@ def problem_with_name(name: str) -> str:
         return f"is longer than {LONGEST_NAME} characters"
     if fold(name) in RESERVED:
         return "has a meaning of its own; choose another name"
-    if not name.isprintable() or any(c in name for c in "|`<>()[]{}:,=/\\#*"):
+    if not name.isprintable() or " and " in f" {fold(name)} " or any(c in _MEANINGFUL for c in name):
         return "has a character that has a meaning in the documents; use letters, digits, - and _"
     return ""
 

@@ -123,6 +123,9 @@ def test_a_kept_text_that_somebody_changed_is_not_believed(file, place):
     place.charter.write_bytes(b"changed")
     assert file.adopted_text() is None
     with pytest.raises(SortieError, match="not kept here any more"):
+        file.in_force()
+    assert roster_of(place).agents == ()
+    with pytest.raises(SortieError, match="not kept here any more"):
         file.restore(ROB, at=3.0)
 
 
@@ -193,6 +196,15 @@ def test_whoever_is_killed_at_any_moment_decides_each_version_once(file, place):
         file.settle(1.0)
         assert file.standing().state == "adopted" and not file.standing().unsettled
         assert len(decisions(place)) == file.standing().version
+
+
+def test_where_the_text_cannot_be_kept_nothing_is_decided(file, place):
+    """LOG-08: an adopted text that could not be given back would be worth little."""
+    place.state.mkdir(exist_ok=True)
+    (place.state / "charter").write_text("in the way")
+    with pytest.raises(SortieError):
+        file.adopt("we agreed", ROB, at=2.0)
+    assert (decisions(place), file.standing().state) == ([], "draft")
 
 
 def test_a_charter_that_cannot_be_read_is_an_error(place):

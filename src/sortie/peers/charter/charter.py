@@ -7,6 +7,7 @@ stand in any order, and further sections and columns are welcome.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from .markdown import Document, Remark, Row, Section, labelled, point_of, read_m
 __all__ = ["Charter", "Contract", "Criterion", "Lane", "Member", "Remark", "owner_of", "parse_charter"]
 
 MOST_GLOBS = 300
+MOST_CONTRACTS = 200
 _DEEPEST = 6
 
 Kind = Literal[
@@ -107,7 +109,7 @@ def parse_charter(data: bytes) -> Charter:
         roster=roster,
         members=members,
         lanes=tuple(reader.lanes(roster)),
-        contracts=tuple(reader.contracts(roster)),
+        contracts=reader.first_contracts(roster),
         criteria=tuple(reader.criteria()),
         governance=reader.labels("governance"),
         gates=tuple(reader.points("gates")),
@@ -256,6 +258,14 @@ class _Reader:
             count += 1
         if not count:
             self._remark(row.line, f"the lane “{lane[:60]}” has no files")
+
+    def first_contracts(self, roster: Roster) -> tuple[Contract, ...]:
+        found = tuple(islice(self.contracts(roster), MOST_CONTRACTS + 1))
+        if len(found) > MOST_CONTRACTS:
+            self._remark(
+                found[-1].line, f"a charter has at most {MOST_CONTRACTS} contracts; those from here do not count"
+            )
+        return found[:MOST_CONTRACTS]
 
     def contracts(self, roster: Roster) -> Iterator[Contract]:
         for section in self.by_kind.get("contracts", ()):

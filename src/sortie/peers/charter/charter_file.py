@@ -102,13 +102,17 @@ class CharterFile:
         return self._kept(self.standing().adopted)
 
     def in_force(self) -> InForce | None:
-        """None where there is no charter at all."""
+        """None where there is no charter at all. Raises where the text that counts is nowhere any more: another one
+        must not count instead, whoever wrote it."""
         standing = self.standing()
-        text = self._kept(standing.adopted) if standing.state in ("changed", "missing") else None
-        if text is None:
-            if standing.state == "missing":
-                return None
+        if standing.state in ("draft", "adopted"):
             text = self.read()
+        elif not standing.adopted:
+            return None
+        elif (kept := self._kept(standing.adopted)) is not None:
+            text = kept
+        else:
+            raise _not_kept(self._place.charter)
         return InForce(charter=parse_charter(text), text=text, standing=standing)
 
     def create(self, content: bytes, author: Author, at: float) -> None:
@@ -159,10 +163,7 @@ class CharterFile:
                 )
             text = self._kept(standing.adopted)
             if text is None:
-                raise SortieError(
-                    "The adopted text is not kept here any more.",
-                    fix="Take it from git, or record another one with `sortie charter amend --decision WHY`.",
-                )
+                raise _not_kept(self._place.charter)
             if standing.state == "missing":
                 held.create(text, _record(author, at, subject="restored", digest=standing.adopted))
                 return None
@@ -278,6 +279,13 @@ def _refuse_agents(author: Author, what: str) -> None:
             f"Only the maintainer can {what}, and this command runs as {author.name}.",
             fix="Propose the change in the work log; the maintainer decides.",
         )
+
+
+def _not_kept(path: Path) -> SortieError:
+    return SortieError(
+        f"{path} is not the adopted text, and that is not kept here any more.",
+        fix="Take it from git, or put this one into force with `sortie charter amend --decision WHY`.",
+    )
 
 
 def _bounded(text: bytes, path: Path) -> bytes:

@@ -6,7 +6,7 @@ Reads the names of the repository's files and nothing of their content; runs not
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -85,22 +85,26 @@ def examine_charter(charter: Charter, root: Path, files: Sequence[str]) -> Exami
         *_empty_lanes(charter.lanes, look, files),
         *_documents(lane_map),
     ]
+    begun = [contract for contract in charter.contracts if contract.is_begun]
+    named = [location for contract in begun for location in contract.locations if location[0] != "!"]
+    # One that git ignores counts too, where it is named without a wildcard.
+    there = _found(named, files) | {location for location in named if os.path.lexists(root / location)}
     for contract in charter.contracts:
-        found += _about_contract(contract, lane_map, root, files)
+        found += _about_contract(contract, lane_map, frozenset(named) - there)
     remarks = tuple(sorted(dict.fromkeys(found), key=lambda remark: remark.line))
     return Examination(remarks=remarks, files=len(files), unowned=look.unowned)
 
 
-def missing_locations(contract: Contract, root: Path, files: Sequence[str]) -> list[str]:
-    """Those that name no file: one that git ignores counts too, where it is named without a wildcard."""
-    missing = []
-    for location in contract.locations:
-        if location.startswith("!") or os.path.lexists(root / location):
-            continue
-        lane_map = LaneMap([Lane(name="", owner="-", globs=(location,))])
-        if not any(lane_map.lanes_of(path) for path in files):
-            missing.append(location)
-    return missing
+def _found(globs: Iterable[str], files: Sequence[str]) -> set[str]:
+    """Those of the patterns that some file has; all in one pass."""
+    lanes = [Lane(name=glob, owner="-", globs=(glob,)) for glob in dict.fromkeys(globs)]
+    lane_map = LaneMap(lanes)
+    found: set[str] = set()
+    for path in files:
+        if len(found) == len(lanes):
+            break
+        found.update(lane.name for lane in lane_map.lanes_of(path))
+    return found
 
 
 def _gaps(charter: Charter) -> Iterator[Remark]:
@@ -158,28 +162,22 @@ def _meetings(look: _Look) -> Iterator[Remark]:
         shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
         more = f" and {count - 1:,} more" if count > 1 else ""
         both = " and ".join(f"“{lane.name[:60]}” of {lane.owner} (line {lane.line})" for lane in (one, other))
-        message = (
-            f"{shown}{more} {'are' if more else 'is'} in two lanes, {both}; a file has one owner: narrow one of "
-            f"them, or take it out with !{shown}"
-        )
+        fix = "narrow one of them" if more else f"narrow one of them, or take it out with !{shown}"
+        are = "are" if more else "is"
+        message = f"{shown}{more} {are} in two lanes, {both}; a file has one owner: {fix}"
         yield Remark(line=other.line, message=message)
 
 
 def _empty_lanes(lanes: Sequence[Lane], look: _Look, files: Sequence[str]) -> Iterator[Remark]:
-    for lane in lanes:
-        if lane not in look.filled:
-            message = f"no file is in the lane “{lane.name[:60]}” yet{_deeper(lane, files)}"
-            yield Remark(line=lane.line, message=message, severity="warning")
-
-
-def _deeper(lane: Lane, files: Sequence[str]) -> str:
-    """A pattern is read from the root, and whoever wrote this one may have thought otherwise."""
-    for glob in lane.globs:
-        if "/" not in glob.removesuffix("/") and not glob.startswith("!"):
-            deeper = LaneMap([Lane(name="", owner="-", globs=(f"**/{glob}",))])
-            if any(deeper.lanes_of(path) for path in files):
-                return f"; {glob} is the one at the root, **/{glob} is any"
-    return ""
+    """A pattern is read from the root, and whoever wrote `*.py` may have thought otherwise."""
+    empty = [lane for lane in lanes if lane not in look.filled]
+    at_root = [glob for lane in empty for glob in lane.globs if "/" not in glob.rstrip("/") and glob[0] != "!"]
+    deeper = _found((f"**/{glob}" for glob in at_root), files) if at_root else set()
+    for lane in empty:
+        meant = next((glob for glob in lane.globs if f"**/{glob}" in deeper), "")
+        hint = f"; {meant} is the one at the root, **/{meant} is any" if meant else ""
+        message = f"no file is in the lane “{lane.name[:60]}” yet{hint}"
+        yield Remark(line=lane.line, message=message, severity="warning")
 
 
 def _documents(lane_map: LaneMap) -> Iterator[Remark]:
@@ -190,7 +188,7 @@ def _documents(lane_map: LaneMap) -> Iterator[Remark]:
                 yield Remark(line=lane.line, message=message)
 
 
-def _about_contract(contract: Contract, lane_map: LaneMap, root: Path, files: Sequence[str]) -> Iterator[Remark]:
+def _about_contract(contract: Contract, lane_map: LaneMap, missing: frozenset[str]) -> Iterator[Remark]:
     name = contract.name[:60]
     if not contract.owner:
         yield Remark(line=contract.line, message=f"the contract “{name}” has no owner")
@@ -203,7 +201,7 @@ def _about_contract(contract: Contract, lane_map: LaneMap, root: Path, files: Se
     if not contract.command:
         message = f"the contract “{name}” has no validation command"
         yield Remark(line=contract.line, message=message, severity="warning")
-    for location in missing_locations(contract, root, files):
+    for location in (each for each in contract.locations if each in missing):
         message = f"{location}, where the contract “{name}” should be, does not exist"
         yield Remark(line=contract.line, message=message)
     for location in contract.locations:
