@@ -67,18 +67,19 @@ def init_command(
     author = author_of_process(place, maintainer, maintainer=maintainer)
     pieces = _pieces(place, agents, maintainer, author)
     missing = [piece for piece in pieces if not _is_there(piece.path)]
-    excluding = to_exclude(place)
+    excluding, is_hidden = to_exclude(place), True
     if not dry_run:
         for piece in missing:
             piece.write()
-        if excluding:
-            exclude(place, excluding)
+        is_hidden = exclude(place, excluding)
     decided(DONE)
     for piece in pieces:
         wrote = "would write" if dry_run else "wrote"
         click.echo(clean(f"{wrote} {piece.path}" if piece in missing else f"{piece.path} is there already: kept"))
-    if excluding:
+    if excluding and is_hidden:
         click.echo(f"{'would hide' if dry_run else 'hid'} {' and '.join(excluding)} from git in .git/info/exclude")
+    elif excluding:
+        click.echo(f".git/info/exclude is not ours to write: hide {' and '.join(excluding)} from git yourself")
     _tell_strangers(place, agents)
     if not dry_run:
         _tell_next(place, agents)

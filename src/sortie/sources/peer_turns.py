@@ -173,8 +173,7 @@ class PeerSource(Source):
     def missing_agent(self) -> AgentError | None:
         if self._asked is None:
             return None
-        agent = load_agent(self._asked.agent.kind).from_settings(self._asked.agent.settings(self._place.root))
-        return agent.missing(passed_on(self._environ, (*agent.variables, *self._asked.agent.env)))
+        return missing_program(self._place, self._asked.agent, self._environ)
 
     async def call_tool(self, issue_id: str, tool: str, arguments: object) -> dict[str, Any]:
         if self._tools is None or self._asked is None or issue_id != self._asked.id:
@@ -206,6 +205,12 @@ def verdict(outcome: Outcome) -> tuple[str, str]:
     if outcome.stop in _CUT_SHORT:
         return INTERRUPTED, outcome.error or "it was cut short"
     return FAILED, outcome.error or outcome.status
+
+
+def missing_program(place: Place, agent: PeerAgent, environ: Mapping[str, str]) -> AgentError | None:
+    """Why it cannot start, seen without starting anything; None where nothing is known."""
+    made = load_agent(agent.kind).from_settings(agent.settings(place.root))
+    return made.missing(passed_on(environ, (*made.variables, *agent.env)))
 
 
 def policy_of(settings: PeerSettings, agent: PeerAgent | None) -> Policy:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from ...errors import ConfigurationError, SortieError
 from ...protocol.foreign_text import shortened
 from ...workflow.problems import did_you_mean, listed
-from ..author import Author
 from ..charter.charter import Charter
 from ..charter.charter_file import CharterFile
 from ..place import Place
@@ -26,10 +25,11 @@ from ..worklog.compose import Claim
 from ..worklog.worklog_file import WorklogFile
 from .briefing import Heard, brief
 from .checkout import Checkout, open_checkout
+from .exclude import exclude, to_exclude
 from .prompt import Briefing, TurnKind, compose
+from .revert import ORCHESTRATOR
 from .snapshot import Snapshot, refs_of, take_before
 
-ORCHESTRATOR = Author(name="sortie", role="orchestrator")
 LONGEST_TASK = 16_000
 _LONGEST_LABEL = 100
 _LABELS: Mapping[TurnKind, str] = {
@@ -138,6 +138,7 @@ def begin(session: Session, order: TurnOrder, at: float) -> Begun:
         )
     checkout = open_checkout(place.root)
     checkout.prepare()
+    exclude(place, to_exclude(place))
     register = TurnRegister(place)
     turns = register.turns()
     briefing, heard = _brief(session, order, turns)

@@ -15,8 +15,7 @@ from ...protocol.foreign_text import parse_time
 from ..charter.charter import Charter
 from ..journal import Record
 from ..mailbox.mailbox_file import MailboxFile
-from ..mailbox.message import Message, folded, is_for, is_open, is_unread, order
-from ..mailbox.read_card import read_card
+from ..mailbox.message import Message, is_for, is_open, is_unread, order
 from ..place import Place
 from ..roster import Roster, fold
 from ..turn_register import INTERRUPTED, Turn
@@ -24,6 +23,7 @@ from ..worklog.cursor import Cursor
 from ..worklog.event import Event
 from ..worklog.log import Worklog
 from ..worklog.worklog_file import WorklogFile
+from .adopt_mail import sent_by, true_sender
 from .changes import changes_between
 from .outcome import HEARD
 from .prompt import Briefing, Interrupted, Lanes, Quote, TurnKind
@@ -88,15 +88,11 @@ def _quotes(events: Sequence[Event], log: Worklog, written: Mapping[str, Record]
 
 def mail_for(mailbox: MailboxFile, agent: str) -> tuple[Quote, ...]:
     """What is open and for this agent."""
-    sent = {
-        record.subject.partition(" ")[0]: record
-        for record in mailbox.document.records()
-        if record.subject.endswith(" sent")
-    }
+    sent = sent_by(mailbox)
     return tuple(
         Quote(
             text=mail_text(message),
-            author=_sender(message, sent.get(message.id)),
+            author=true_sender(message, sent.get(message.id)),
             at=parse_time(message.date),
         )
         for message in in_reading_order(mailbox.read().messages, agent)
@@ -120,15 +116,6 @@ def mail_text(message: Message) -> str:
     ]
     answers = [f"Answer of {ack.actor or 'somebody'}: {ack.text}" for ack in message.acks]
     return "\n".join([*about, "", message.body, *([""] if answers else []), *answers]).rstrip()
-
-
-def _sender(message: Message, record: Record | None) -> str:
-    """Who sent it, if it is the one that was sent."""
-    if record is None or folded(record.author) != folded(message.sender):
-        return ""
-    then = read_card(record.text.encode()).message
-    is_same = (then.subject, then.body, then.recipients) == (message.subject, message.body, message.recipients)
-    return record.author if is_same else ""
 
 
 # -- the charter, and who was interrupted -----------------------------------------------------------------------
