@@ -11,7 +11,7 @@ from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.mailbox.parse import parse
 from sortie.peers.place import place_at
 
-from .samples import ALICE, BOB, FORMS, MAINTAINER, NAMES, NOW, ROSTER, add, empty
+from .samples import ALICE, BOB, CAROL, FORMS, MAINTAINER, NAMES, NOW, ROSTER, add, empty
 
 
 def found(old: bytes, new: str | bytes, by: str = "Bob", **more) -> list[tuple[str, str, str]]:
@@ -143,3 +143,44 @@ def test_what_others_did_through_commands_meanwhile_is_theirs(tmp_path):
 def test_the_same_words_in_another_layout_are_no_edit(form):
     old = right(FORMS[form])
     assert found(old, right(old.decode().replace("\n", "\r\n")), by="Alice") == []
+
+
+def test_a_message_that_was_sent_by_a_command_and_changed_by_hand(tmp_path):
+    """LOG-11: the record says what was sent and by whom, whatever the card says now."""
+    box = MailboxFile(place_at(tmp_path), roster=ROSTER)
+    box.create(MAINTAINER, NOW)
+    old = box.path.read_bytes()
+    message = box.send(Draft(to=("Carol",), subject="Mine", body="text"), BOB, at=NOW).message
+    records = list(box.document.records())
+    assert found(old, box.path.read_bytes(), records=records) == []
+    forged = right(box.path.read_text().replace("| From | Bob |", "| From | Maintainer |"))
+    assert found(old, forged, records=records) == [("impersonated", message.id, "")]
+    edited = right(box.path.read_text().replace("> text", "> other text"))
+    assert found(old, edited, records=records) == [("edited", message.id, "Bob")]
+
+
+def test_several_receivers_answer_through_commands(tmp_path):
+    """LOG-11"""
+    box = MailboxFile(place_at(tmp_path), roster=ROSTER)
+    box.create(MAINTAINER, NOW)
+    message = box.send(Draft(to=("Bob", "Carol"), subject="x"), ALICE, at=NOW).message
+    box.move(message.id, "acknowledged", CAROL, at=NOW)
+    old, before = box.path.read_bytes(), len(list(box.document.records()))
+    box.move(message.id, "actioned", BOB, at=NOW)
+    assert box.read().messages[0].status == "acknowledged"
+    assert found(old, box.path.read_bytes(), by="Bob", records=list(box.document.records())[before:]) == []
+
+
+def test_deleting_a_message_so_that_it_comes_back_covers_no_forged_answer(tmp_path):
+    """LOG-11"""
+    box = MailboxFile(place_at(tmp_path), roster=ROSTER)
+    box.create(MAINTAINER, NOW)
+    without = box.path.read_bytes()
+    message = box.send(Draft(to=("Bob",), subject="x"), ALICE, at=NOW).message
+    old, before = box.path.read_bytes(), len(list(box.document.records()))
+    box.path.write_bytes(without)
+    assert box.send(Draft(to=("Carol",), subject="y"), BOB, at=NOW).restored == (message.id,)
+    records = list(box.document.records())[before:]
+    assert found(old, box.path.read_bytes(), records=records) == []
+    forged = box.path.read_text().replace("- sortie", "- Alice — 2026-11-18 — approved\n- sortie")
+    assert found(old, right(forged), records=records) == [("answered as another", message.id, "Alice")]

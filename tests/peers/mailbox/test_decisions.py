@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sortie.peers.mailbox.decisions import decisions_only_in_mail
@@ -14,7 +16,7 @@ from sortie.peers.worklog.parse import parse as parse_log
 from .samples import BOLD, NAMES, NOW, add, empty
 
 
-def mail(said: str = "approved, go on", **words: str) -> bytes:
+def mail(said: str = "approved, go on", **words: Any) -> bytes:
     words = {"type": "decision-required", "subject": "Which database", **words}
     data, message = add(empty(), "Maintainer", **words)
     mailbox = parse_mail(data)

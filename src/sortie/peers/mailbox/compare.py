@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from msgspec.structs import replace
+
 from ...errors import SortieError
 from ..author import Author
 from ..finding import Finding
 from ..journal import Record
 from ..roster import Roster
 from .derive import rederived
-from .message import Ack, Message, folded
+from .message import EVERYBODY, Ack, Message, folded, has_several, receivers, state_of
 from .parse import Card, Mailbox, parse
-from .read_card import read_card
-from .transitions import People, check_move, legal_moves
+from .read_card import acks_in, read_card
+from .transitions import People, check_move, least_far, legal_moves
+from .write_card import card_around
 
 EDITED = "edited"
 REMOVED = "removed"
@@ -68,7 +71,7 @@ class _Comparison:
                 yield from self._removed(key, card.message)
         for key, card in after.items():
             if key in before:
-                yield from self._changed(before[key], card)
+                yield from self._changed(before[key].message, card)
             else:
                 yield from self._added(card)
         for key, count in Counter(card.message.id.casefold() for card in self.new.cards).items():
@@ -84,27 +87,43 @@ class _Comparison:
 
     def _added(self, card: Card) -> Iterator[Finding]:
         message = card.message
-        if not self._has_record(message, "sent", "restored") and folded(message.sender) != folded(self.by):
+        sent = self._record(message, "sent")
+        is_back = self._record(message, "restored") is not None
+        if not is_back and folded(message.sender) != folded(sent.author if sent else self.by):
             who = message.sender or "nobody"
-            yield self._finding(IMPERSONATED, card, f"{message.id} says that it is from {who}; {self.by} wrote it")
-        unknown = [name for name in message.recipients if not self.roster.find(name) and folded(name) != "all"]
+            what = f"{message.id} says that it is from {who}; {sent.author if sent else self.by} wrote it"
+            yield self._finding(IMPERSONATED, card, what)
+        elif sent and sent.text:
+            yield from self._changed(read_card(card_around(message.id, "new", sent.text).encode()).message, card)
+            return
+        unknown = [name for name in message.recipients if not self.roster.find(name) and folded(name) != EVERYBODY]
         if not message.recipients or unknown:
             to = ", ".join(unknown) or "nobody"
             yield self._finding(UNKNOWN_RECIPIENT, card, f"{message.id} is to {to}, whom no document names")
+        if is_back:
+            return  # with what was on it before; who wrote that was looked at then
         yield from self._answers((), message.acks, card)
-        if message.status not in ("new", "closed") and not self._has_record(message, "sent", "restored"):
+        if message.status not in ("new", "closed"):
             yield self._finding(ILLEGAL_STATUS, card, f"{message.id} was {message.status} when it was sent")
 
-    def _changed(self, before: Card, after: Card) -> Iterator[Finding]:
-        old, new = before.message, after.message
+    def _changed(self, old: Message, after: Card) -> Iterator[Finding]:
+        new = after.message
         parts = [part.replace("_", " ") for part in _NEVER_CHANGED if _said(old, part) != _said(new, part)]
         if parts:
             whose = "its own" if folded(old.sender) == folded(self.by) else f"{old.sender or 'nobody'}'s"
             what = f"{self.by or 'Somebody'} changed {', '.join(parts)} of {old.id}, {whose} message"
             yield self._finding(EDITED, after, what, owner=old.sender)
         yield from self._answers(old.acks, new.acks, after)
-        if old.status != new.status and not self._has_record(new, new.status, "restored"):
+        if old.status != new.status and not self._follows(new):
             yield from self._moved(old, after)
+
+    def _follows(self, message: Message) -> bool:
+        """Whether a command of ours made this status, or the answers of several receivers together."""
+        if self._record(message, message.status):
+            return True
+        fresh = replace(message, status="new")
+        names = receivers(message, self.people.agents)
+        return has_several(message) and message.status == least_far([state_of(fresh, name) for name in names])
 
     def _moved(self, old: Message, after: Card) -> Iterator[Finding]:
         new = after.message
@@ -138,17 +157,17 @@ class _Comparison:
                 what = f"An answer on {card.message.id} says that it is of {ack.actor}; {self.by} wrote it"
                 yield self._finding(ANSWERED_AS, card, what, ack.actor)
 
-    def _has_record(self, message: Message, *words: str) -> bool:
-        wanted = {f"{message.id} {word}".casefold() for word in words}
-        return any(record.subject.casefold() in wanted for record in self.records.get(message.id.casefold(), ()))
+    def _record(self, message: Message, word: str) -> Record | None:
+        wanted = f"{message.id} {word}".casefold()
+        about = self.records.get(message.id.casefold(), ())
+        return next((record for record in about if record.subject.casefold() == wanted), None)
 
     def _is_recorded(self, message: Message, ack: Ack) -> bool:
         """Whether one of our commands wrote it, in the name of whom it says."""
-        for record in self.records.get(message.id.casefold(), ()):
-            if folded(record.author) == folded(ack.actor) and ack in _acks_in(record.text):
-                return True
-        # What is put back was on record when it was first written.
-        return self._has_record(message, "restored")
+        return any(
+            folded(record.author) == folded(ack.actor) and ack in acks_in(record.text)
+            for record in self.records.get(message.id.casefold(), ())
+        )
 
     def _finding(self, kind: str, card: Card, sentence: str, owner: str = "") -> Finding:
         line = self.new.line_of(card.start)
@@ -159,11 +178,6 @@ def _said(message: Message, part: str) -> object:
     """A value for comparing: blank lines and spaces at the ends of lines are no difference."""
     value = getattr(message, part)
     return value.split() if isinstance(value, str) else value
-
-
-def _acks_in(line: str) -> tuple[Ack, ...]:
-    text = f"**Ack:** {line[2:]}" if line.startswith("- ") else line
-    return read_card(f"### MSG-0\nStatus: new\n\n{text}\n".encode()).message.acks
 
 
 def _by_id(mailbox: Mailbox) -> dict[str, Card]:

@@ -145,6 +145,11 @@ def _with_an_id(message: Message) -> Message:
     return replace(message, id=f"OLD-{hashlib.sha256(said.encode()).hexdigest()[:8]}")
 
 
+def acks_in(line: str) -> tuple[Ack, ...]:
+    """What an answer says that was put on a card as this line."""
+    return _answers(f"**Ack:** {line[2:]}" if line.startswith("- ") else line)[1]
+
+
 def queue_row(message: Message) -> bytes:
     subject = shortened(message.subject, _LONGEST_SUBJECT)
     return f"| {message.id} | {cell(from_to(message))} | {message.priority} | {cell(subject)} |".encode()

@@ -15,7 +15,7 @@ from ..shared_document import Held
 from .edits import with_answer, with_card
 from .message import STATUSES, folded, has_several, receivers, state_of
 from .parse import Card, parse
-from .read_card import read_card
+from .read_card import acks_in
 from .transitions import least_far
 from .write_card import answer_line, card_around
 
@@ -87,8 +87,7 @@ def _is_lacking(card: Card, record: Record) -> bool:
     """An answer that the card does not have, in whichever form."""
     if record.subject.endswith((" sent", " restored")):
         return False
-    text = f"**Ack:** {record.text[2:]}" if record.text.startswith("- ") else record.text
-    wanted = read_card(f"### MSG-0\nStatus: new\n\n{text}\n".encode()).message.acks
+    wanted = acks_in(record.text)
     there = {(folded(ack.actor), ack.date, ack.text) for ack in card.message.acks}
     return any((folded(ack.actor), ack.date, ack.text) not in there for ack in wanted)
 
