@@ -106,3 +106,19 @@ def test_a_kill_on_a_full_disk_loses_nothing(scene, undisturbed_ends):
         with scene.orchestrator(disk.enter) as process:
             assert process.wait(DEADLINE) == 3, scene.what_was_said()
         assert_ended_like(undisturbed_ends, scene, disk)
+
+
+def test_a_full_disk_under_the_work_log_costs_entries_and_nothing_else(tmp_path):
+    """LOG-14: no run fails or waits, and nothing half written is left."""
+    with small_disk(tmp_path / "disk") as disk:
+        scene = Scene(tmp_path / "scene", ["review_0", "blocked_1"], more=f"worklog: {tmp_path}/disk/WORKLOG.md")
+        log = disk.seen_from_outside / "WORKLOG.md"
+        log.write_text("# WORKLOG\n")
+        disk.fill()
+        with scene.orchestrator(disk.enter) as process:
+            assert process.wait(DEADLINE) in (0, 3), scene.what_was_said()
+        assert {status for status, _ in scene.verdicts()} == {"succeeded"}
+        assert scene.issues()["review_0"]["state"] == "Review"
+        assert "entry in the work log failed" in scene.what_was_said()
+        assert "no space left on device" in scene.what_was_said()
+        assert log.read_text() == "# WORKLOG\n"
