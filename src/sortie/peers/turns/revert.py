@@ -106,7 +106,7 @@ class _Kept:
             self._commit(self._after.tree, parents, lines)
         except GitError as error:
             raise SortieError(
-                f"Nothing of turn {self._after.number} was taken back, because it could not be kept: {error.message}",
+                f"Nothing of the turn was taken back, because it could not be kept: {error.message}",
                 fix="Repair the repository, and take it back by hand.",
             ) from error
 

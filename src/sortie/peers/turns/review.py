@@ -138,8 +138,9 @@ def _named(facts: Facts, kind: str, files: Sequence[ChangedFile], owner: str) ->
         sentence = f"{shown(file.path)}, {whose}, was {how} in the turn of {facts.agent}{kept}."
         yield Finding(kind=kind, subject=file.path, sentence=sentence, owner=owner)
     if len(files) > _MOST_NAMED:
-        more = f"And {len(files) - _MOST_NAMED:,} files more, {whose}."
-        yield Finding(kind=kind, sentence=more, owner=owner)
+        where = f"in the lane of {owner}" if owner else "in no lane"
+        sentence = f"{len(files) - _MOST_NAMED:,} more files {where} were changed in the turn of {facts.agent}."
+        yield Finding(kind=kind, sentence=sentence, owner=owner)
 
 
 def judge_worklog(facts: Facts, new: bytes) -> list[Finding]:

@@ -47,10 +47,13 @@ class WorkingTree(Struct, frozen=True, kw_only=True):
     index: Path
 
 
-def read_working_tree(checkout: Checkout, wanted: Collection[str], *, trusted: bool) -> WorkingTree:
+def read_working_tree(
+    checkout: Checkout, wanted: Collection[str], *, trusted: bool, seconds: float = LONG
+) -> WorkingTree:
     """What the files are now. `wanted` are paths that are read even where git ignores them.
 
-    `trusted` says whether the objects that an earlier look stored are certainly still there.
+    `trusted` says whether the objects that an earlier look stored are certainly still there; `seconds` is what each
+    of the few calls of git may take.
     """
     problem: GitError | None = None
     for attempt in range(_TRIES):
@@ -59,7 +62,7 @@ def read_working_tree(checkout: Checkout, wanted: Collection[str], *, trusted: b
             if trusted and not attempt:
                 with suppress(FileNotFoundError):
                     shutil.copyfile(checkout.own / "index", index)
-            return _Look(checkout, index).tree(wanted)
+            return _Look(checkout, index, seconds).tree(wanted)
         except GitError as error:
             index.unlink(missing_ok=True)
             if error.status is None:
@@ -81,9 +84,10 @@ def remember(checkout: Checkout, looked: WorkingTree) -> None:
 
 
 class _Look:
-    def __init__(self, checkout: Checkout, index: Path) -> None:
+    def __init__(self, checkout: Checkout, index: Path, seconds: float) -> None:
         self._checkout = checkout
         self._index = index
+        self._seconds = seconds
         self._directories: dict[str, bool] = {}
         self._left_out: list[LeftOut] = []
         self._to_read: list[tuple[int, str]] = []
@@ -203,7 +207,7 @@ class _Look:
         return _split(self._git(command, "-z", *options))
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
-        return self._checkout.own_git(*arguments, given=given, index=self._index, seconds=LONG)
+        return self._checkout.own_git(*arguments, given=given, index=self._index, seconds=self._seconds)
 
 
 def _split(output: bytes) -> set[str]:
