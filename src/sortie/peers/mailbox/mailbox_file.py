@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import SortieError
 from ...workflow.problems import did_you_mean, listed
@@ -21,7 +22,7 @@ from .deadlines import Overdue, TurnsOf, overdue
 from .derive import closed_ids, rederived
 from .draft import Draft, message_of
 from .edits import day_of, new_mailbox, next_id, one_card, with_answer, with_message
-from .message import EVERYBODY, Message, Status, folded, unread_by
+from .message import EVERYBODY, NONE, Message, Status, folded, unread_by
 from .parse import Card, Mailbox, parse
 from .restore import record_of, restored
 from .transitions import People, check_move, is_there_already, status_after
@@ -76,6 +77,8 @@ class MailboxFile:
         recipients = tuple(dict.fromkeys(self._recipient(name) for name in draft.to))
         if not recipients:
             raise SortieError("A message without a receiver reaches nobody.", fix=f"Name {self._who()}.")
+        if folded(draft.closure_owner) not in ("", NONE, "sender", "maintainer"):
+            draft = replace(draft, closure_owner=self._known(draft.closure_owner))
         with self.document.held() as held:
             back = restored(self, held, at)
             if key and held.done(key):
@@ -173,8 +176,10 @@ class MailboxFile:
         return ids + _headings(SharedDocument(self.archive_path).read(), f"MSG-{day_of(at)}-".encode())
 
     def _recipient(self, name: str) -> str:
-        if folded(name) in (EVERYBODY, "everyone", "everybody"):
-            return EVERYBODY
+        return EVERYBODY if folded(name) in (EVERYBODY, "everyone", "everybody") else self._known(name)
+
+    def _known(self, name: str) -> str:
+        """As the roster spells it."""
         if not self.roster.agents:
             raise SortieError(
                 "Nobody is known here who could get a message.",
