@@ -35,6 +35,7 @@ class Logged(ListSource):
         super().__init__(*arguments, **more)
         self.entries: list[str] = []
         self.tries = 0
+        self.said = ""
         self.failures: list[Exception] = []
         self.open = anyio.Event()
         self.open.set()
@@ -58,12 +59,13 @@ class Logged(ListSource):
     def writes_when_parked(self, issue: Issue, park: Park) -> Sequence[Write]:
         return (Write(name="log-parked", verb="record", argument=f"{issue.id} {park.kind}"),)
 
-    async def record(self, effect: ev.EffectPlanned) -> None:
+    async def record(self, effect: ev.EffectPlanned) -> str:
         self.tries += 1
         await self.open.wait()
         if self.failures:
             raise self.failures.pop(0)
         self.entries.append(effect.argument)
+        return self.said
 
 
 def passing() -> TrackerError:
@@ -153,6 +155,16 @@ async def test_a_service_that_ends_does_not_wait_for_a_log_that_nobody_can_write
         ).run(until_idle=True)
     assert again.entries == ["a claimed", "a parked"]
     assert on_disk(tmp_path / "store.db") == {}
+
+
+async def test_what_there_is_to_say_of_the_log_is_a_warning(tmp_path):
+    source, heard = Logged([item("a")], tmp_path / "work"), EventCollector()
+    source.said = "somebody threw out an entry"
+    orchestrator = Orchestrator(source, [FakeHost(one_turn)], tmp_path / "store.db", listeners=[heard])
+    with anyio.fail_after(30):
+        await orchestrator.run(until_idle=True)
+    told = [narrate(event) for event in heard.all(ev.EffectDone)]
+    assert [(one.level, one.text) for one in told] == [("warning", "somebody threw out an entry")] * 2
 
 
 async def test_what_fails_for_a_moment_is_tried_again(tmp_path):

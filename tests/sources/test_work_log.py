@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sortie.core.conclude import Outcome, Settlement
 from sortie.core.events import EffectPlanned
-from sortie.core.model import Issue, Park, Retry
+from sortie.core.model import Issue, Park, ParkKind, Retry
 from sortie.core.records import Claim
 from sortie.errors import TrackerError
 from sortie.peers.mailbox.parse import parse as parse_mail
@@ -28,7 +28,7 @@ FAILED = Outcome(status="failed", turns=1, error="exit 1")
 OVER = Settlement(why="handed over to Review")
 
 
-def parking(kind: str, reason: str = "why") -> Settlement:
+def parking(kind: ParkKind, reason: str = "why") -> Settlement:
     return Settlement(why=reason, park=Park(kind=kind, reason=reason, fingerprint="", attempt=2))
 
 
@@ -165,6 +165,21 @@ async def test_a_work_log_that_cannot_be_made_is_tried_again_at_the_next_look(tm
     path.parent.mkdir()
     await log.prepare()
     assert path.exists()
+
+
+async def test_what_somebody_threw_out_is_told_once(log, tmp_path):
+    """LOG-14 LOG-06: an editor that saves an older version loses nothing silently."""
+    path = tmp_path / "WORKLOG.md"
+    await log.prepare()
+    empty = path.read_bytes()
+    assert await record(effect(log, 1)) == ""
+    path.write_bytes(empty + b"\nA line of somebody's own.\n")
+    said = await record(effect(log, 2, title="Paint the door"))
+    assert said.startswith(
+        f"somebody saved an older {path}, and what had been recorded is gone from it: 2027-01-15T"
+    )
+    assert said.endswith("Mend the door")
+    assert await record(effect(log, 3)) == ""
 
 
 @pytest.mark.parametrize("kind", ["directory", "link", "pipe", "name of its own", "gone"])

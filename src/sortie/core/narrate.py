@@ -107,7 +107,9 @@ def narrate(event: ev.AnyEvent) -> Sentence:
 
 def _written(event: ev.EffectDone) -> Sentence:
     level: ev.Level = "info" if event.ok else "warning"
-    if event.verb == "record":  # that it is there, whoever reads the work log sees
+    if event.verb == "record":
+        if event.ok and event.detail:  # about others that were in the log
+            return Sentence("warning", event.detail)
         level, what = "debug" if event.ok else "warning", "entry in the work log"
     else:
         what = WRITES.get(event.effect_id.rpartition(".")[2], f"{event.verb} in the tracker")

@@ -83,13 +83,14 @@ async def deliver(
     The caller has recorded the plan, and posts `done`. Whoever dies in between asks again after the next start.
     """
     for pause in (*pauses, None):
-        failure, state = await _tried(effect, source, again=again, by_hand=by_hand)
+        failure, said = await _tried(effect, source, again=again, by_hand=by_hand)
         if failure is None or failure.kind not in PASSING or pause is None:
             break
         again = True  # what was not answered may have happened
         await anyio.sleep(min(max(pause, (failure.until or 0.0) - now()), TRACKER_DEADLINE))
-    moved = state.lower() == effect.argument.lower()
-    detail = state if moved or not state else f"none needed, the issue is in {state}"
+    state = said if effect.verb == "transition" else ""
+    elsewhere = state and state.lower() != effect.argument.lower()
+    detail = f"none needed, the issue is in {state}" if elsewhere else said
     done = EffectDone(
         at=now(),
         issue_id=effect.issue_id,
@@ -105,21 +106,21 @@ async def deliver(
 async def _tried(
     effect: EffectPlanned, source: Source, *, again: bool, by_hand: bool
 ) -> tuple[TrackerError | None, str]:
-    """Why it was not carried out, and where a transition left the issue."""
-    state = ""
+    """Why it was not carried out; where a transition left the issue, or what there is to say of an entry."""
+    said = ""
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
             if effect.verb == "record":
-                await source.record(effect)
+                said = await source.record(effect)
             elif effect.verb == "transition":
-                state = await _move(effect, source, by_hand=by_hand)
+                said = await _move(effect, source, by_hand=by_hand)
             elif not (again and await _is_there(effect, source)):
                 await source.comment(effect.issue_id, mark(effect.argument, effect.effect_id))
     except TrackerError as failure:
         return failure, ""
     except TimeoutError:
         return TrackerError(TrackerError.API, _NO_ANSWER), ""
-    return None, state
+    return None, said
 
 
 async def _move(effect: EffectPlanned, source: Source, *, by_hand: bool) -> str:

@@ -68,8 +68,8 @@ class GuardedSource(Source):
     async def comment(self, issue_id: str, body: str) -> None:
         await guarded(self._source.comment(issue_id, body))
 
-    async def record(self, effect: EffectPlanned) -> None:
-        await guarded(self._source.record(effect))
+    async def record(self, effect: EffectPlanned) -> str:
+        return _a(str, await guarded(self._source.record(effect)))
 
     async def obey(self, verb: str, issue_id: str) -> Next:
         try:

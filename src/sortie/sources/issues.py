@@ -140,8 +140,8 @@ class IssueSource(Source):
     async def comment(self, issue_id: str, body: str) -> None:
         await self.tracker.comment(issue_id, body)
 
-    async def record(self, effect: EffectPlanned) -> None:
-        await work_log.record(effect)
+    async def record(self, effect: EffectPlanned) -> str:
+        return await work_log.record(effect)
 
     # -- how it is run ----------------------------------------------------------------------------------------
 

@@ -255,8 +255,8 @@ class PlanSource(Source):
         else:
             await append_escalation(self.plan, body)
 
-    async def record(self, effect: EffectPlanned) -> None:
-        await work_log.record(effect)
+    async def record(self, effect: EffectPlanned) -> str:
+        return await work_log.record(effect)
 
     def writes_at_start(self, issue: Issue, claim: Claim) -> Sequence[Write]:
         return self._work_log.claimed(issue, claim)

@@ -127,8 +127,9 @@ class Source(Protocol):
         """Say something about it where people read it; raises `TrackerError`. Only planned writes are said."""
         return
 
-    async def record(self, effect: EffectPlanned) -> None:
-        """Write down the entry that was planned, once however often it is asked for; raises `TrackerError`."""
+    async def record(self, effect: EffectPlanned) -> str:
+        """Write down the entry that was planned, once however often it is asked for; raises `TrackerError`. The
+        answer is what people have to hear of the log besides, such as that somebody threw out other entries."""
         raise TrackerError(TrackerError.API, f"{self.name} keeps no work log.")
 
     def workspace_key(self, identifier: str) -> str:

@@ -28,6 +28,7 @@ from .source import Write
 
 if TYPE_CHECKING:
     from ..peers.author import Author
+    from ..peers.journal import Record
     from ..peers.mailbox.mailbox_file import MailboxFile
     from ..peers.place import Place
     from ..peers.worklog.compose import AnyRecordable
@@ -38,6 +39,7 @@ LONGEST_TITLE = 200
 LONGEST_REASON = 2_000
 LONGEST_NAME = 40
 MOST_FILES = 50
+MOST_NAMED = 5
 
 _NOT_TOLD = "not told"
 _HOW_TO_DECIDE = (
@@ -134,14 +136,15 @@ class WorkLog:
             self._is_ready = await to_thread.run_sync(_made, self._path, self._mailbox, abandon_on_cancel=True)
 
 
-async def record(effect: EffectPlanned) -> None:
-    """Write the entry that was planned, once however often it is asked for; raises `TrackerError`.
+async def record(effect: EffectPlanned) -> str:
+    """Write the entry that was planned, once however often it is asked for; raises `TrackerError`. The answer is
+    which other entries somebody has thrown out of the log; each is told once.
 
     What is wrong with a document may be mended at any moment, so every failure is one that passes.
     """
     try:
         entry = msgspec.json.decode(effect.argument, type=Entry)
-        await to_thread.run_sync(_write, entry, effect, abandon_on_cancel=True)
+        return await to_thread.run_sync(_write, entry, effect, abandon_on_cancel=True)
     except msgspec.MsgspecError as error:
         raise TrackerError(TrackerError.PAYLOAD, f"The entry cannot be read: {error}.") from error
     except SortieError as error:
@@ -173,13 +176,13 @@ def _made(worklog: Path | None, mailbox: Path | None) -> bool:
     return True
 
 
-def _write(entry: Entry, effect: EffectPlanned) -> None:
+def _write(entry: Entry, effect: EffectPlanned) -> str:
     """In a thread: locking and syncing may take a while. A mailbox that cannot be used costs the log nothing."""
     from ..peers.author import Author
     from ..peers.worklog.worklog_file import WorklogFile
 
     author = Author(name=OURSELVES, role="orchestrator", run_id=effect.run_id)
-    message_id, trouble = "", None
+    message_id, lost, trouble = "", "", None
     if entry.mailbox:
         try:
             message_id = _sent(entry, effect, author)
@@ -187,7 +190,7 @@ def _write(entry: Entry, effect: EffectPlanned) -> None:
             trouble = error
     if entry.worklog:
         path = Path(entry.worklog)
-        WorklogFile(path, patience=LOCK_PATIENCE).record(
+        recorded = WorklogFile(path, patience=LOCK_PATIENCE).record(
             _recordable(entry, path, message_id),
             author,
             at=effect.at,
@@ -195,8 +198,19 @@ def _write(entry: Entry, effect: EffectPlanned) -> None:
             actor=entry.by,
             set_status=False,
         )
+        lost = _told_of_lost(path, recorded.lost)
     if trouble is not None:
         raise trouble
+    return lost
+
+
+def _told_of_lost(path: Path, lost: Sequence[Record]) -> str:
+    if not lost:
+        return ""
+    titles = [one.text.strip().partition("\n")[0].lstrip("# ") for one in lost[:MOST_NAMED]]
+    more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+    named = readable("; ".join(titles), LONGEST_REASON)
+    return f"somebody saved an older {path}, and what had been recorded is gone from it: {named}{more}"
 
 
 def _sent(entry: Entry, effect: EffectPlanned, author: Author) -> str:
