@@ -110,6 +110,7 @@ def test_an_edit_is_named_with_its_entry_line_owner_and_words():
         (LOG.replace("47 pass", "48 pass"), ("edited", "Bob", 22)),
         (LOG.replace("Bob: Completed: lexer", "Bob: Completed: lexers"), ("edited", "Bob", 22)),
         (LOG.replace("  - lex.py\n", ""), ("edited", "Bob", 22)),
+        (LOG.replace("Alice: findings", "Alice: my findings"), ("edited", "Alice", 36)),
         (LOG.replace("start", "start\n\nagain"), ("edited", "Alice", 18)),
         (LOG.replace(bob_entry(), ""), ("removed", "Bob", 22)),
         (LOG.replace(bob_entry(), "") + "\n" + bob_entry(), ("reordered", "Bob", 26)),
