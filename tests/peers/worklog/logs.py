@@ -17,6 +17,7 @@ from sortie.peers.worklog.compose import (
     Proposal,
     QuickHandoff,
 )
+from sortie.peers.worklog.heading import strict_heading
 
 AT = 1_800_000_000.0
 
@@ -187,3 +188,16 @@ PIECES = (
 )
 
 logs = st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=12)), max_size=14).map(b"".join)
+
+
+HEAD = (
+    "# WORKLOG\n\nNow Working (Alice): idle\nNow Working (Bob): idle\n\n## Decision Index\n\n"
+    "| Decision | Owner | Timestamp | Section |\n|---|---|---|---|\n\n## Session 1 — 2026-01-01\n\n"
+)
+
+
+def big_log(count: int) -> bytes:
+    """A log with as many entries, one a minute."""
+    words = "\n\nThe failure comes from a clock that goes back.\n\n"
+    entries = (strict_heading("Bob", AT - (count - n) * 60, f"Looked into {n}") + words for n in range(count))
+    return (HEAD + "".join(entries)).encode()

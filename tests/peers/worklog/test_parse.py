@@ -199,7 +199,7 @@ def test_paragraphs_of_a_log_without_headings():
 def test_a_document_about_the_log_is_no_entry():
     """LOG-01: title, introduction, rules, comments."""
     text = (
-        "# WORKLOG\n\nProject: x\nAgents: Claude, Codex\n\nThis log is append-only.\n\n## Rules\n\nWrite little.\n\n"
+        "# WORKLOG\n\nProject: x\nAgents: Claude, Codex\n\nIt is append-only.\n\n## Rules\n\nWrite little.\n\n"
         "<!--\n### Claude: an example\n\n14:32 — Claude: x\n-->\n\n## Session 1\n"
     )
     assert headings(text) == []

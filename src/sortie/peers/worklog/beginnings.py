@@ -30,6 +30,11 @@ def is_heading(data: bytes, at: int) -> bool:
     return data.startswith(b"#", at) and _HEADING.match(data, at) is not None
 
 
+def is_apart(line: bytes) -> bool:
+    """A blank line or a rule: what follows is another paragraph."""
+    return not line.strip(b"-*_ \t\r\v\f")
+
+
 def heading_kind(data: bytes, at: int, *, is_first: bool) -> PartKind:
     """What a heading of the first three levels begins; `is_first` where no entry was before it."""
     found = _HEADING.match(data, at)
@@ -81,7 +86,7 @@ def begins_entry(data: bytes, at: int, line: bytes, kind: PartKind, *, is_paragr
     if line.startswith(scan.WORKING):
         return kind != "preamble"
     if kind == "session":
-        return bool(line.strip(b"-*_ \t\r"))
+        return True
     named = _LED_BY_NAME.match(line.decode("utf-8", "replace"))
     if named is None or not is_name(named[1]):
         return False

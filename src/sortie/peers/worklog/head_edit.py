@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Iterator
 
 from ...errors import SortieError
 from . import head
 from .log import Worklog
 from .parse import Reading, parse
-from .scan import line_end
+from .scan import first_line_start
 
-_FRONT_MATTER = re.compile(rb"---[ \t]*\r?\n(?:(?!---)[^\n]{0,1000}\n){0,200}---[ \t]*\r?\n")
 _TITLE = re.compile(rb"\s{0,100}# [^\n]{0,1000}(?:\n|\Z)")
 _VALUE = re.compile(rb"[^\n]*?Now Working \([^()\n]{1,320}\)\**:\**[ \t]*", re.IGNORECASE)
 
@@ -42,7 +42,8 @@ def with_status(data: bytes, agent: str, text: str) -> bytes:
         return _inserted(data, min(working[-1].end + 1, len(data)), [added])
     if pinned:
         return _inserted(data, pinned[0].start, [added])
-    return _inserted(data, _top(data), ["", added, ""])
+    changed = (_inserted(data, place, ["", added, ""]) for place in _tops(data))
+    return next(one for one in changed if _pinned(Reading(one).head(), agent))
 
 
 def with_row(data: bytes, row: str) -> bytes:
@@ -82,16 +83,12 @@ def _pinned(log: Worklog, agent: str) -> head.StatusLine | None:
     return next((one for one in reversed(log.status) if one.pinned and one.agent.casefold() == name), None)
 
 
-def _top(data: bytes) -> int:
-    """Behind front matter and title, where the file has them."""
-    at = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
-    matter = _FRONT_MATTER.match(data, at)
-    at = matter.end() if matter else at
-    title = _TITLE.match(data, at)
-    log = Reading(data[: line_end(data, title.end())] if title else b"").head()
-    return (
-        title.end() if title and not log.entries and log.body_start > at + title.end() - title.start() - 1 else at
-    )
+def _tops(data: bytes) -> Iterator[int]:
+    """Behind front matter and title, if that is what they are; else at the very top, which always is."""
+    top = first_line_start(data)
+    if title := _TITLE.match(data, top):
+        yield title.end()
+    yield top
 
 
 def _inserted(data: bytes, at: int, lines: list[str]) -> bytes:

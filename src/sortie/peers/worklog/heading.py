@@ -52,6 +52,7 @@ _WORDS = """
     update updated usage version warning why wins worklog workspace
 """
 _NO_NAMES = frozenset(_WORDS.split())
+_NO_FIRST_NAMES = ("session", "phase", "step", "prd", "now")
 
 
 class Heading(NamedTuple):
@@ -121,13 +122,10 @@ def _actor_and_title(text: str, names: Set[str], *, is_timed: bool) -> tuple[str
     return "", text
 
 
-def is_name(word: str) -> bool:
-    return word.casefold() not in _NO_NAMES and word.split()[0].casefold() not in (
-        "session",
-        "phase",
-        "step",
-        "prd",
-    )
+def is_name(words: str) -> bool:
+    """Whether these words, which stand before a colon, may be somebody's name."""
+    folded = words.casefold()
+    return folded not in _NO_NAMES and folded.split()[0] not in _NO_FIRST_NAMES
 
 
 def person(text: str) -> str:

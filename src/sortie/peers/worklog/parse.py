@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 
 from . import head, scan
-from .beginnings import PINNED_LABELS, begins_entry, ends_entry, heading_kind, is_heading, session_at
+from .beginnings import PINNED_LABELS, begins_entry, ends_entry, heading_kind, is_apart, is_heading, session_at
 from .entry import Entry, Form, Session, Source
 from .log import Lines, Part, PartKind, Remark, Worklog
 
@@ -58,8 +58,7 @@ class Reading:
         return self._worklog(0)
 
     def _head(self) -> int:
-        at = len(codecs.BOM_UTF8) if self._data.startswith(codecs.BOM_UTF8) else 0
-        at = self._section(at, "preamble")
+        at = self._section(scan.first_line_start(self._data), "preamble")
         while is_heading(self._data, at) and self._kind_at(at) not in ("entry", "session"):
             at = self._next(at)
         return at
@@ -123,7 +122,7 @@ class Reading:
         while at < len(data):
             end = scan.line_end(data, at)
             line = data[at : min(end, at + scan.LOOKED_AT)]
-            if not line.strip():
+            if is_apart(line):
                 is_paragraph, at = True, end + 1
                 continue
             if is_heading(data, at) and ends_entry(data, at):
@@ -147,7 +146,7 @@ class Reading:
         while at < len(data):
             end = scan.line_end(data, at)
             line = data[at : min(end, at + scan.LOOKED_AT)]
-            if not line.strip():
+            if is_apart(line):
                 is_paragraph, is_status, at = True, False, end + 1
                 continue
             if is_heading(data, at) or begins_entry(data, at, line, kind, is_paragraph=is_paragraph):

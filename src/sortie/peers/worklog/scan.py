@@ -6,6 +6,7 @@ fence or comment will be closed: it lasts until it is, or until a strict heading
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from .body import is_quick
@@ -23,9 +24,20 @@ MARK = re.compile(
     rb"\n(?=[#`~<0-9N])(?:(" + STRICT_FORM + rb"[^\n]*+)|(" + _FENCE_FORM + rb")|(#{1,3}[ \t])|(<!--)"
     rb"|([0-9]{1,2}:[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])|(Now Working \())"
 )
+# No line of it begins like a heading, so nothing that is appended can complete one.
+_FRONT_MATTER = re.compile(
+    rb"---[ \t]*\r?\n(?:(?!---)(?:[\w-]{1,60}:|[ \t-])[^\n]{0,1000}\n|\r?\n){0,200}---[ \t]*\r?(?:\n|\Z)"
+)
 _FENCE = re.compile(_FENCE_FORM)
 _CLOSING = re.compile(rb"\n(?=[`~# ])(?: {0,3}(`{3,}+|~{3,}+)[ \t]*+\r?(?=\n|\Z)|" + STRICT_FORM + rb")")
 _COMMENT_END = re.compile(rb"-->|\n" + STRICT_FORM)
+
+
+def first_line_start(data: bytes) -> int:
+    """Behind a byte order mark, and front matter where the file has it."""
+    start = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    matter = _FRONT_MATTER.match(data, start)
+    return matter.end() if matter else start
 
 
 def line_end(data: bytes, start: int) -> int:

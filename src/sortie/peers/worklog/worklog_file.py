@@ -43,6 +43,8 @@ from .heading import STRICT_FORM
 from .log import Worklog
 from .parse import Reading, parse
 
+__all__ = ["Cursor", "Recorded", "WorklogFile"]
+
 MOST_STATUS = 120
 _WINDOW = 65_536
 _STRICT_LINE = re.compile(rb"(?:^|\n)(?=" + STRICT_FORM + rb")")
