@@ -61,7 +61,8 @@ def read_working_tree(
         try:
             if trusted and not attempt:
                 with suppress(FileNotFoundError):
-                    shutil.copyfile(checkout.own / "index", index)
+                    # With its times: git knows by them which files may have changed within the second of that look.
+                    shutil.copy2(checkout.own / "index", index)
             return _Look(checkout, index, seconds).tree(wanted)
         except GitError as error:
             index.unlink(missing_ok=True)
