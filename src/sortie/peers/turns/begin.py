@@ -40,11 +40,12 @@ _LABELS: Mapping[TurnKind, str] = {
 
 
 class TurnOrder(Struct, frozen=True, kw_only=True):
-    """What a person asks for."""
+    """What a person asks for. `command` is how the agent can start Sortie in a shell."""
 
     agent: str
     kind: TurnKind = "work"
     task: str = ""
+    command: str = "sortie"
 
     @property
     def label(self) -> str:
@@ -175,7 +176,7 @@ def key_of(turn: Turn, what: str) -> str:
 
 
 def _brief(session: Session, order: TurnOrder, turns: Sequence[Turn]) -> tuple[Briefing, Heard]:
-    return brief(
+    briefing, heard = brief(
         session.place,
         turns,
         agent=session.agent(order.agent)[0],
@@ -184,6 +185,7 @@ def _brief(session: Session, order: TurnOrder, turns: Sequence[Turn]) -> tuple[B
         kind=order.kind,
         task=order.task.strip(),
     )
+    return replace(briefing, command=order.command), heard
 
 
 def _composed(briefing: Briefing, number: int) -> str:

@@ -160,7 +160,7 @@ def _waiting(agent: str, own: Sequence[Turn]) -> Proposed:
             agent=agent, kind="work", reason="longest wait", sentence=f"{agent} has not had a turn yet.", since=0.0
         )
     began = own[-1].began
-    sentence = f"Nobody has waited longer: the last turn of {agent} began at {time_text(began)}."
+    sentence = f"It is longest since {agent} had a turn, which began at {time_text(began)}."
     return Proposed(agent=agent, kind="work", reason="longest wait", sentence=sentence, since=began)
 
 

@@ -63,7 +63,7 @@ class Lanes(Struct, frozen=True, kw_only=True):
 class Briefing(Struct, frozen=True, kw_only=True):
     """All that a prompt is made of. `news` is what the log has had since the agent's last turn, the oldest first;
     `mail` what waits for it, in the order in which it is to be read. `charter` are governance and criteria, as
-    text. `has_tools`: the agent can call the tools of Sortie."""
+    text. `has_tools`: the agent can call the tools of Sortie, and `command` is how it starts Sortie in a shell."""
 
     agent: str
     maintainer: str
@@ -76,6 +76,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     mail: tuple[Quote, ...] = ()
     interrupted: tuple[Interrupted, ...] = ()
     has_tools: bool = True
+    command: str = "sortie"
 
 
 def compose(briefing: Briefing, token: str) -> str:
@@ -93,7 +94,7 @@ def compose(briefing: Briefing, token: str) -> str:
         "## Your task",
         *_task(briefing, blocks),
         "## How to record it",
-        words.BY_COMMAND,
+        words.BY_COMMAND.format(sortie=briefing.command),
         *((words.BY_TOOL,) if briefing.has_tools else ()),
         "## Rules",
         words.RULES,
@@ -142,7 +143,7 @@ def _news(briefing: Briefing, blocks: _Blocks) -> Iterator[str]:
     kept = _within(LONGEST_NEWS, (_quoted(f"Entry {number}", quote, blocks) for number, quote in from_last))
     yield f"The work log has {_count(len(briefing.news), 'new entry', 'new entries')}, the oldest first."
     if left := len(briefing.news) - len(kept):
-        yield f"Only the last {len(kept)} are here. {left} more: `sortie worklog since`."
+        yield f"Only the last {len(kept)} are here. {left} more: `{briefing.command} worklog since`."
     yield from reversed(kept)
 
 
@@ -156,7 +157,7 @@ def _mail(briefing: Briefing, blocks: _Blocks) -> Iterator[str]:
     yield f"{_count(len(briefing.mail), 'message waits', 'messages wait')} for you, the most urgent first."
     yield from kept
     if left := len(briefing.mail) - len(kept):
-        yield f"{left} more: `sortie mailbox check`."
+        yield f"{left} more: `{briefing.command} mailbox check`."
 
 
 def _task(briefing: Briefing, blocks: _Blocks) -> Iterator[str]:

@@ -30,14 +30,15 @@ WORK_WITHOUT_TASK = """\
 No task was named. Take up what was handed to you last, else what your mail asks for. If there is nothing to do,
 record a note that says so, and end your turn."""
 
+# `sortie` is how the command is typed here.
 BY_COMMAND = """\
 Record what you do while you do it. From a shell in this checkout:
 
-- `sortie worklog complete` or `sortie worklog handoff` when you are done, with the files that you changed and the
-  tests that you ran;
-- `sortie worklog propose`, `sortie worklog amend` and `sortie worklog object` for what needs the others' opinion,
-  `sortie worklog escalate` for what you cannot solve among yourselves;
-- `sortie mailbox send` for a question to one agent, `sortie mailbox ack|action|block|close` for your own mail.
+- `{sortie} worklog complete` or `{sortie} worklog handoff` when you are done, with the files that you changed and
+  the tests that you ran;
+- `{sortie} worklog propose`, `amend` and `object` for what needs the others' opinion, `escalate` for what you
+  cannot solve among yourselves, `append` for a note;
+- `{sortie} mailbox send` for a question to one agent, `{sortie} mailbox ack|action|block|close` for your own mail.
 
 Each explains itself with `--help`. Where a command cannot be run, append an entry at the end of `WORKLOG.md` by
 hand, in the form of the entries that are there."""

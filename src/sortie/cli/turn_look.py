@@ -1,0 +1,139 @@
+"""`sortie turn --next`, `--list`, `--why` and `--log`: whose turn it is, and what came of those that were taken."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from ..errors import SortieError
+from .format import clean, duration, runnable, stamp
+from .main import DONE, USAGE
+from .printing import Columns, print_json, print_sentence, print_table
+
+if TYPE_CHECKING:
+    from ..peers.place import Place
+    from ..peers.turn_register import Turn
+    from ..peers.turns.next_turn import Proposed
+
+_HEADERS = ("turn", "agent", "kind", "task", "began", "took", "outcome")
+
+
+def show_next(place: Place, root: Path | None, *, as_json: bool, asked: bool) -> int:
+    """Without being `asked`, as a hint to somebody who named no agent."""
+    from ..peers.turn_register import TurnRegister
+
+    if (turn := TurnRegister(place).open_turn()) is not None and _is_alive(turn):
+        sentence = f"Turn {turn.number} of {turn.agent} goes on since {stamp(turn.began)}; one at a time."
+        if as_json:
+            print_json({"proposed": [], "open_turn": msgspec.to_builtins(turn)})
+        else:
+            print_sentence(sentence, "yellow")
+        return DONE if asked else USAGE
+    found = proposals(place)
+    if as_json:
+        print_json(
+            {
+                "proposed": [{**msgspec.to_builtins(one), "command": command_for(one, root)} for one in found],
+                "open_turn": None,
+            }
+        )
+        return DONE
+    if not found:
+        raise SortieError("Nobody takes part here.", fix="Name the agents in CHARTER.md; see `sortie charter`.")
+    click.echo(clean(found[0].sentence))
+    click.echo(clean(runnable(f"  `{command_for(found[0], root)}`")).replace("`", ""))
+    for other in found[1:] if asked else ():
+        if other.reason != "longest wait":
+            click.echo(clean(f"Also: {other.sentence}"))
+    return DONE if asked else USAGE
+
+
+def proposals(place: Place) -> list[Proposed]:
+    """What cannot be read counts as empty: the turn itself says what is wrong with it."""
+    from ..peers.mailbox.mailbox_file import MailboxFile
+    from ..peers.roster import roster_of
+    from ..peers.turn_register import TurnRegister
+    from ..peers.turns.next_turn import propose
+    from ..peers.worklog.events import events_of
+    from ..peers.worklog.worklog_file import WorklogFile
+
+    roster, register = roster_of(place), TurnRegister(place)
+    mailbox = MailboxFile(place, roster=roster)
+    messages = [*mailbox.read().messages] if place.mailbox.exists() else []
+    late = mailbox.overdue(time.time(), register.turns_of) if messages else []
+    events = events_of(WorklogFile(place.worklog).read()) if place.worklog.exists() else []
+    return propose(roster, register.turns(), events, messages, late)
+
+
+def command_for(proposed: Proposed, root: Path | None) -> str:
+    kind = f" --kind {proposed.kind}" if proposed.kind != "work" else ""
+    where = f" --root {shlex.quote(str(root))}" if root else ""
+    return f"sortie turn {shlex.quote(proposed.agent)}{kind}{where}"
+
+
+def show_turns(place: Place, *, as_json: bool) -> int:
+    from ..peers.turn_register import TurnRegister
+
+    turns = TurnRegister(place).turns()
+    if as_json:
+        print_json([msgspec.to_builtins(turn) for turn in turns])
+    elif turns:
+        rows = [_row(turn) for turn in reversed(turns)]
+        print_table(Columns(_HEADERS, rows, right=("turn",), cut=("task",), spare=("took", "kind")))
+    else:
+        print_sentence("No turn was taken yet; `sortie turn --next` says whose turn it is.")
+    return DONE
+
+
+def _row(turn: Turn) -> tuple[str, ...]:
+    ended = turn.ended if turn.ended is not None else time.time()
+    outcome = turn.outcome or ("goes on" if _is_alive(turn) else "interrupted")
+    return (
+        str(turn.number),
+        turn.agent,
+        turn.kind,
+        turn.task,
+        stamp(turn.began),
+        duration(ended - turn.began),
+        outcome,
+    )
+
+
+def show_why(ctx: click.Context, place: Place, number: int, *, as_json: bool) -> int:
+    from .why import why_command
+
+    issue, store = _run_of(place, number)
+    answer: int = ctx.invoke(why_command, issue=issue, everything=False, workflow=store, as_json=as_json)
+    return answer
+
+
+def show_log(ctx: click.Context, place: Place, number: int, *, follow: bool) -> int:
+    from .logs import logs_command
+
+    issue, store = _run_of(place, number)
+    answer: int = ctx.invoke(logs_command, issue=issue, follow=follow, run_id=None, workflow=store)
+    return answer
+
+
+def _run_of(place: Place, number: int) -> tuple[str, Path]:
+    from ..peers.turn_register import TurnRegister
+    from ..sources.peer_turns import STORE, id_of
+
+    turn = next((one for one in TurnRegister(place).turns() if one.number == number), None)
+    if turn is None:
+        raise SortieError(f"There is no turn {number} here.", fix="`sortie turn --list` shows them.")
+    store = place.state / STORE
+    if not store.exists():
+        raise SortieError(f"Nothing is kept of turn {number}.", fix="`sortie worklog show` has what was recorded.")
+    return id_of(turn), store
+
+
+def _is_alive(turn: Turn) -> bool:
+    from ..peers.turn_register import is_alive
+
+    return is_alive(turn)
