@@ -248,3 +248,44 @@ def test_any_bytes_are_read_and_every_byte_has_its_place(data):
     assert [remark.line for remark in mailbox.remarks] == sorted(remark.line for remark in mailbox.remarks)
     for name, unread in unread_by(mailbox.messages, NAMES).items():
         assert unread == [message for message in mailbox.messages if is_unread(message, name)]
+
+
+@pytest.mark.parametrize(
+    "pump",
+    [
+        *(
+            "`",
+            "```\n",
+            "~~~ x\n```\n",
+            "````\n```\n",
+            "<!--\n",
+            "-->\n<!-- ",
+            "---\n",
+            "| a ",
+            "\\|",
+            "|\n",
+            " ",
+            "\n",
+            "> ",
+        ),
+        *("### MSG-20260101-001\n", "### MSG-1\n\n| a | b |\n", "---\nFrom: a\nTo: b\nSubject: c\nStatus: new\n"),
+        *(
+            "**Ack:** A — 2026-01-01 — x\n",
+            "- a — ",
+            "x\n",
+            "- x\n",
+            "From: a -> ",
+            " and ",
+            "**a:** b\n",
+            "## Open Queue\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "head", ["", "## Active Messages\n\n### MSG-20260101-001\nStatus: new\n\nReply:\n", "Ack:\n"]
+)
+def test_what_strangers_write_is_read_in_proportion_to_its_length(head, pump):
+    """What takes longer runs into the time limit."""
+    mailbox = parse((head + pump * (200_000 // len(pump))).encode())
+    assert mailbox.parts
+    assert isinstance(mailbox.damage, str)

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...protocol.foreign_text import shortened
 from .fields import KNOWN, head_of
@@ -22,8 +23,8 @@ from .quoting import cell, cell_text, unquoted
 
 _HEADING = re.compile(r"### (MSG-[\w.\-]{1,120})[ \t]*(?:[:—\u2013-][ \t]*)?(.*)")
 _ID = re.compile(r"[\w.\-]{1,120}\Z")
-_ARROW = re.compile(r"[ \t]*(?:->|→|=>)[ \t]*")
-_BETWEEN_NAMES = re.compile(r"[ \t]*(?:[,+/&;]|(?<=\s)and(?=\s))[ \t]*")
+_ARROW = re.compile("->|→|=>")
+_BETWEEN_NAMES = re.compile(r"[,+/&;]|(?<=\s)and(?=\s)")
 # `**Ack:** text`, `Ack: text`, `**Ack (Codex):** text`, `**Ack**`, `- Ack: text`.
 _LABEL = re.compile(
     r" {0,3}(?:[-*+] )?(\*\*)?(Ack|Reply|Summary|Body)(?: \(([^()\n]{0,200})\))?(?::?\*\*:?|:)[ \t]*(.*)", re.I
@@ -139,8 +140,6 @@ def _message(
 
 def _with_an_id(message: Message) -> Message:
     """Old cards have none: it follows from what never changes in them, so it is the same whatever else is added."""
-    from msgspec.structs import replace
-
     said = "\0".join((message.sender, *message.recipients, message.date, message.subject))
     return replace(message, id=f"OLD-{hashlib.sha256(said.encode()).hexdigest()[:8]}")
 
@@ -165,7 +164,7 @@ def _disposition_in(acks: tuple[Ack, ...]) -> str:
 def _answers(rest: str) -> tuple[str, tuple[Ack, ...]]:
     """The body, and the answers that stand between or after its lines."""
     body: list[str] = []
-    acks: list[Ack] = []
+    answers: list[tuple[Ack, list[str]]] = []  # each with the lines that go on with it
     part: Literal["body", "ack", "reply"] = "body"
     who = ""
     for line, is_code in _with_fences(rest):
@@ -176,35 +175,34 @@ def _answers(rest: str) -> tuple[str, tuple[Ack, ...]]:
             if part == "body":
                 body += [text] if text else []
             elif text or part == "reply":
-                acks.append(_ack(text, part, who))
+                answers.append((_ack(text, part, who), []))
                 # An answer on the line of its label is that line; what follows is told apart by its own form.
                 part = "body" if part == "ack" else part
-            continue
-        if part == "body" or (line.strip() in _RULES and not is_code):
+        elif part == "body" or (line.strip() in _RULES and not is_code):
             part = "body"
             body.append(line)
         elif part == "ack":
-            _continue_ack(acks, line, who)
-        elif acks:
-            last = acks[-1]
-            acks[-1] = Ack(actor=last.actor, date=last.date, text=f"{last.text}\n{line}".strip("\n"), kind="reply")
+            _continue_ack(answers, line, who)
+        elif answers:
+            answers[-1][1].append(line)
     while body and body[-1].strip() in ("", *_RULES):
         body.pop()  # what stands between this card and the next
+    acks = [replace(ack, text="\n".join([ack.text, *more]).strip("\n")) if more else ack for ack, more in answers]
     return unquoted("\n".join(body)), tuple(ack for ack in acks if ack.actor or ack.text.strip())
 
 
-def _continue_ack(acks: list[Ack], line: str, who: str) -> None:
+def _continue_ack(answers: list[tuple[Ack, list[str]]], line: str, who: str) -> None:
     """A line below `Ack:`: an answer where it says who and when, else more of the one before."""
     bullet = _BULLET.match(line)
     text = line[bullet.end() :] if bullet else line.strip()
     if not text:
         return
     ack = _ack(text, "ack", who)
-    if ack.date or not acks or acks[-1].kind != "ack" or (bullet and not acks[-1].date):
-        acks.append(ack)
+    last = answers[-1][0] if answers else None
+    if ack.date or last is None or last.kind != "ack" or (bullet and not last.date):
+        answers.append((ack, []))
     else:
-        last = acks[-1]
-        acks[-1] = Ack(actor=last.actor, date=last.date, text=f"{last.text}\n{line.strip()}", kind="ack")
+        answers[-1][1].append(line.strip())
 
 
 def _ack(text: str, kind: Literal["ack", "reply"], who: str) -> Ack:
