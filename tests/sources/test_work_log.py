@@ -104,13 +104,13 @@ def test_a_mailbox_alone_hears_of_escalations_alone(tmp_path):
 
 
 def test_texts_of_strangers_are_bounded_and_secrets_are_not_in_titles(tmp_path):
-    issue = replace(ISSUE, title="hunter2 " + "long\n" * 10_000)
+    issue = replace(ISSUE, identifier="T-1\ud800", title="hunter2 " + "long\n" * 10_000)
     log = WorkLog(tmp_path / "WORKLOG.md", hide=lambda text: text.replace("hunter2", "***"))
-    files = [f"outbox/{n}" for n in range(10_000)]
+    files = [f"outbox/{n}\ud800\n" for n in range(10_000)]
     outcome = replace(DONE, reason="a\x1b[2Jb\n" * 10_000)
     (write,) = log.settled(issue, CLAIM, outcome, OVER, files)
     entry = json.loads(write.argument)
-    assert len(entry["task"]) <= LONGEST_TITLE and entry["task"].startswith("T-1: *** long")
+    assert len(entry["task"]) <= LONGEST_TITLE and entry["task"].startswith("T-1\\ud800: *** long")
     assert "\n" not in entry["task"]
     assert len(entry["reason"]) <= LONGEST_REASON and "\x1b" not in entry["reason"]
     assert len(entry["files"]) == MOST_FILES + 1 and entry["files"][-1] == "and 9950 more"

@@ -23,7 +23,7 @@ from ..core.model import Issue, Park
 from ..core.narrate import CAUSES
 from ..core.records import Claim
 from ..errors import SortieError, TrackerError
-from ..protocol.foreign_text import readable, shortened
+from ..protocol.foreign_text import escape, readable, shortened
 from .source import Write
 
 if TYPE_CHECKING:
@@ -113,13 +113,13 @@ class WorkLog:
         mailbox = self._mailbox if kind == "escalated" else None
         if self._path is None and mailbox is None:
             return ()
-        title = readable(self._hide(issue.title), LONGEST_TITLE).replace("\n", " ")
-        named = [self._hide(file) for file in files[:MOST_FILES]]
+        task = f"{issue.identifier}: {issue.title}" if issue.title else issue.identifier
+        named = [escape(self._hide(file)) for file in files[:MOST_FILES]]
         if len(files) > MOST_FILES:
             named.append(f"and {len(files) - MOST_FILES} more")
         entry = Entry(
             kind=kind,
-            task=shortened(f"{issue.identifier}: {title}" if title else issue.identifier, LONGEST_TITLE),
+            task=readable(self._hide(task), LONGEST_TITLE).replace("\n", " "),
             by=by,
             reason=readable(reason, LONGEST_REASON),
             note=note,
