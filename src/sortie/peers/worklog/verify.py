@@ -184,6 +184,8 @@ class _Entries:
 
 def decides_for_maintainer(entry: Entry, maintainer: str) -> bool:
     """Whether it says that the maintainer decided something."""
+    if b"decision" not in raw(entry).lower():  # most say nothing of the kind, and need not be read
+        return False
     if all(event.event_type != "decision.recorded" for event in events_in(entry, "", set())):
         return False
     mode = entry.fields.get("mode", "").casefold()
