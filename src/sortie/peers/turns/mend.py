@@ -5,10 +5,10 @@ Nothing here writes: bytes in, bytes out, and mending twice is mending once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from ..finding import Finding
-from ..mailbox import compare as mailbox_compare
 from ..mailbox.derive import Edit, applied, rederived
 from ..mailbox.edits import with_card, without_cards
 from ..mailbox.parse import Card, Mailbox
@@ -26,46 +26,68 @@ from ..worklog.verify_head import (
     ROW_EDITED,
     STATUS_OF_ANOTHER,
 )
+from .review import MILD
 
-# Entries, rows and messages that say who they are from, and it is not true.
-_FALSE = frozenset({IMPERSONATED, FALSE_DECISION, mailbox_compare.IMPERSONATED})
-_FALSE_MAIL = frozenset({mailbox_compare.IMPERSONATED, mailbox_compare.ANSWERED_AS})
+# Entries and rows that say who they are from, and it is not true.
+_FALSE = frozenset({IMPERSONATED, FALSE_DECISION})
+_ROUNDS = 4
 
 
-def mend_worklog(old: bytes, new: bytes, findings: Iterable[Finding]) -> bytes:
-    """The old text, with those of the new status lines, rows and entries that no finding is about."""
-    found = tuple(findings)
+Judge = Callable[[bytes], Iterable[Finding]]
+
+
+def mend_worklog(old: bytes, new: bytes, judge: Judge) -> bytes:
+    """The old text, with those of the new status lines, rows and entries that are not against the rules."""
+    return _settled(old, new, judge, _mend_worklog)
+
+
+def mend_mailbox(old: bytes, new: bytes, judge: Judge, agents: Sequence[str]) -> bytes:
+    """The old cards, with new ones and changes that are not against the rules. Where the old one was damaged there
+    is nothing to go back to."""
+    if parse_mailbox(old).damage:
+        return new
+    return _settled(old, new, judge, lambda old, now, found: _mend_mailbox(old, now, found, agents))
+
+
+def _settled(
+    old: bytes, new: bytes, judge: Judge, mend: Callable[[bytes, bytes, Sequence[Finding]], bytes]
+) -> bytes:
+    """What is mended may show more, such as a name that nobody had as long as its line was gone. At worst all that
+    is new goes."""
+    for _ in range(_ROUNDS):
+        findings = tuple(judge(new))
+        if all(finding.kind in MILD for finding in findings):
+            return new
+        new = mend(old, new, findings)
+    return new if all(finding.kind in MILD for finding in judge(new)) else old
+
+
+def _mend_worklog(old: bytes, new: bytes, findings: Sequence[Finding]) -> bytes:
     earlier, later = parse_worklog(old), parse_worklog(new)
     matching = match(earlier.entries, later.entries)
-    data = _with_own_end(earlier, later, matching, found)
-    data = _with_rows(_with_status(data, earlier, later, found), earlier, later, found)
-    return _with_entries(data, later, matching, found)
+    data = _with_own_end(earlier, later, matching, findings)
+    data = _with_rows(_with_status(data, earlier, later, findings), earlier, later, findings)
+    return _with_entries(data, later, matching, findings)
 
 
-def mend_mailbox(old: bytes, new: bytes, findings: Iterable[Finding], agents: Sequence[str]) -> bytes:
-    """The old cards, with new ones and changes of status that no finding is about. A damaged one is left alone."""
-    found = tuple(findings)
+def _mend_mailbox(old: bytes, new: bytes, findings: Sequence[Finding], agents: Sequence[str]) -> bytes:
     earlier, later = parse_mailbox(old), parse_mailbox(new)
-    if earlier.damage:
-        return new
-    about = {fold(one.subject) for one in found if one.kind != mailbox_compare.UNKNOWN_RECIPIENT}
+    about = {fold(one.subject) for one in findings if one.kind not in MILD}
     there = {fold(card.message.id): card for card in reversed(later.cards)}
     known = {fold(card.message.id) for card in earlier.cards}
     edits, archived = [], []
     for card in earlier.cards:
         became, is_wrong = there.get(fold(card.message.id)), fold(card.message.id) in about
-        if became is None and not is_wrong:
+        if became is None and not is_wrong and not later.damage:
             archived.append(card.reading)
         elif became is not None and not is_wrong:
             edits.append(Edit(card.start, card.end, _apart(earlier, _raw(later, became))))
     mended = parse_mailbox(applied(old, edits))
     if archived:
         mended = parse_mailbox(without_cards(mended, archived, agents))
-    false = {fold(one.subject) for one in found if one.kind in _FALSE_MAIL}
     for card in sorted(there.values(), key=lambda card: card.reading.order):
-        name = fold(card.message.id)
-        if name not in known and name not in false:
-            mended = parse_mailbox(with_card(mended, _raw(later, card).decode("utf-8", "replace"), agents))
+        if fold(card.message.id) not in known | about:
+            mended = parse_mailbox(with_card(mended, _raw(later, card).decode("utf-8", "replace") + "\n", agents))
     return rederived(mended, agents)
 
 
@@ -80,10 +102,10 @@ def _apart(mailbox: Mailbox, card: bytes) -> bytes:
 def _with_status(data: bytes, old: Worklog, new: Worklog, findings: Sequence[Finding]) -> bytes:
     lines = Lines(new.data)
     wrong = {one.line for one in findings if one.kind in (STATUS_OF_ANOTHER, MAINTAINERS_LINE)}
-    before = {_key(line): line for line in old.status if line.pinned}
-    for line in new.status:
+    before, after = ({_key(line): line for line in log.status if line.pinned} for log in (old, new))
+    for line in after.values():
         was = before.get(_key(line))
-        if not line.pinned or lines.number(line.start) in wrong or (was and was.text == line.text):
+        if lines.number(line.start) in wrong or (was and was.text == line.text):
             continue
         if line.agent:
             data = head_edit.with_status(data, line.agent, line.text)
@@ -127,21 +149,28 @@ def _with_own_end(old: Worklog, new: Worklog, matching: Matching, findings: Sequ
 
 
 def _with_entries(data: bytes, new: Worklog, matching: Matching, findings: Sequence[Finding]) -> bytes:
-    """New ones at the end, with the headings of sections that stand among them there."""
+    """New ones at the end, with the headings of sections that stand among them there.
+
+    One without a time in its heading may be no entry at the end, but more text of the one before. Then only those
+    are put there that are entries wherever they stand.
+    """
     false = {one.subject for one in findings if one.kind in _FALSE}
     last = max((other for _, other in (*matching.same, *matching.edited)), default=-1)
-    added = [at for at in matching.added if new.entries[at].entry_id not in false]
-    for at in added:
-        if at < last:
-            data = _appended(data, raw(new.entries[at]))
-    behind = {new.entries[at].start for at in added if at > last}
-    if not behind:
-        return data
-    start = new.entries[last].end if last >= 0 else min(behind)
+    added = [new.entries[at] for at in matching.added if new.entries[at].entry_id not in false]
+    end = new.entries[last].end if last >= 0 else min((entry.start for entry in added), default=len(new.data))
+    pieces = [raw(entry) for entry in added if entry.start < end]
+    kept = {entry.start for entry in added}
     for part in new.parts:
-        if part.start >= start and (part.kind in ("session", "section") or part.start in behind):
-            data = _appended(data, new.data[part.start : part.end])
-    return data
+        if part.start >= end and (part.kind in ("session", "section") or part.start in kept):
+            pieces.append(new.data[part.start : part.end])
+    if not added:
+        return data
+    there = parse_worklog(data).entries
+    whole = reduce(_appended, pieces, data)
+    expected = [*(entry.digest for entry in there), *(entry.digest for entry in added)]
+    if [entry.digest for entry in parse_worklog(whole).entries] == expected:
+        return whole
+    return reduce(_appended, (raw(entry) for entry in added if entry.is_strict), data)
 
 
 def _appended(data: bytes, text: bytes) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -184,9 +185,9 @@ def _mend(place: Place, document: Document, looked: LookedBack, kept: _Kept, at:
         # Whoever wrote since the turn ended is on record by now, and not to be taken for the agent.
         facts = replace(looked.facts, records={document: written_since(place, document, looked.before.documents)})
         if document == "worklog":
-            mended = mend_worklog(old, now, judge_worklog(facts, now))
+            mended = mend_worklog(old, now, partial(judge_worklog, facts))
         else:
-            mended = mend_mailbox(old, now, judge_mailbox(facts, now), facts.rules.roster.names)
+            mended = mend_mailbox(old, now, partial(judge_mailbox, facts), facts.rules.roster.names)
         if now not in (ended, mended):
             kept.keep_document(looked.facts.paths.get(document) or path.name, now)
         return mended
