@@ -197,6 +197,9 @@ def test_since_tells_what_happened_since_the_last_turn_however_often(log):
     for _ in range(2):
         told = log.done("since", "Alice", "--json").json()
         assert [event["subject"] for event in told["events"]] == ["in the turn", "after"]
+    cut_short = register.begin(agent="Alice", kind="work", began=3.0, cursor=told["cursor"])
+    register.end(cut_short.number, "interrupted", 4.0)
+    assert log.done("since", "Alice", "--json").json()["events"] == told["events"]
     assert log.done("since", "--turn", "1").lines[1:] == log.done("since", "Alice").lines[1:]
     assert log.done("since", "--cursor", told["cursor"]).out == "nothing\n"
     assert "no turn 9" in log.say("since", "--turn", "9").err
@@ -219,6 +222,17 @@ def test_show_gives_entries_in_full(log):
     assert "no entry" in log.say("show", "wl-0000000000").err
     (row,) = log.log.index
     assert "decision index" in log.say("show", row.row_id).err
+
+
+def test_nobody_is_said_to_have_written_what_was_changed_since(log):
+    """LOG-05: a forged word in the entry of another is not in their name."""
+    (name,) = log.done("append", "one", "first words", "--as", "Alice").lines
+    log.path.write_text(log.text.replace("first words", "other words"))
+    (event,) = log.done("events", "--json").json()
+    assert event["event_id"] == name
+    assert "written_by" not in event["payload"]
+    assert log.done("show", name, "--json").json()[0]["written_by"] is None
+    assert "not on record" in log.done("show", name).lines[0]
 
 
 def test_lint_says_what_is_wrong_with_line_rule_and_fix(log):

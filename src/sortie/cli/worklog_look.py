@@ -28,6 +28,7 @@ TYPES = (
     *("task.claimed", "task.completed", "handoff.posted", "proposal.created", "proposal.amended"),
     *("objection.raised", "decision.recorded", "escalation.requested", "note"),
 )
+_LAST = 3
 
 
 @click.command("events")
@@ -48,15 +49,16 @@ def events_command(event_type: str | None, actor: str, root: Path | None, as_jso
 
     place = place_with_log(root)
     log = log_at(place)
+    read = log.read()
     events = [
         event
-        for event in events_of(log.read(), session_id_of(place))
+        for event in events_of(read, session_id_of(place))
         if event_type in (None, event.event_type) and (not actor or fold(event.actor) == fold(actor))
     ]
     if as_json:
-        print_json(envelopes(events, log.written_by()))
+        print_json(_envelopes(events, read, log.written_by()))
     else:
-        print_events(events)
+        _print_events(events)
     return DONE
 
 
@@ -79,13 +81,12 @@ def since_command(agent: str, place_in_log: str | None, turn: int | None, root: 
     log = log_at(place)
     events, cursor = log.since(_cursor(place, agent, place_in_log, turn))
     if as_json:
-        print_json(
-            {"events": envelopes(events, log.written_by()), "cursor": cursor.encode(), "remark": cursor.moved}
-        )
+        told = _envelopes(events, log.read(), log.written_by()) if events else []
+        print_json({"events": told, "cursor": cursor.encode(), "remark": cursor.moved})
         return DONE
     if cursor.moved:
         click.echo(clean(f"sortie: {cursor.moved}"), err=True)
-    print_events(events)
+    _print_events(events)
     return DONE
 
 
@@ -103,11 +104,12 @@ def _cursor(place: Place, agent: str, encoded: str | None, number: int | None) -
             raise SortieError(f"There is no turn {number} here.", fix="`sortie turn --list` shows them.")
     else:
         from ..peers.author import author_of_process
-        from ..peers.roster import fold, roster_of
+        from ..peers.roster import roster_of
+        from ..peers.turns.briefing import last_heard
 
         roster = roster_of(place)
         name = known_name(agent, roster, "AGENT") or author_of_process(place, maintainer=roster.maintainer).name
-        found = next((one for one in reversed(turns) if fold(one.agent) == fold(name) and not one.is_open), None)
+        found = last_heard(turns, name)
     return Cursor.decode(found.cursor) if found is not None and found.cursor else None
 
 
@@ -121,7 +123,8 @@ def show_command(entry_id: str, last: int | None, root: Path | None, as_json: bo
     if entry_id and last:
         raise click.UsageError("Either an entry, or --last.")
     log = log_at(place_with_log(root))
-    read, written_by = log.read(), log.written_by()
+    read = log.read()
+    written_by = log.written_by()
     entries = _named(read, entry_id) if entry_id else read.entries[-(last or _LAST) :]
     if as_json:
         print_json([_as_json(read, entry, written_by) for entry in entries])
@@ -129,13 +132,12 @@ def show_command(entry_id: str, last: int | None, root: Path | None, as_json: bo
     for number, entry in enumerate(entries):
         if number:
             click.echo()
-        click.echo(clean(f"{entry.entry_id}  line {read.line_of(entry.start)}  {_author(entry, written_by)}"))
+        author = _author(entry, written_by)
+        who = f"written by {author}" if author else "who wrote it so is not on record"
+        click.echo(clean(f"{entry.entry_id}  line {read.line_of(entry.start)}  {who}"))
         for line in entry.text.split("\n"):
             click.echo(clean(line))
     return DONE
-
-
-_LAST = 3
 
 
 def _named(log: Worklog, wanted: str) -> Sequence[Entry]:
@@ -158,34 +160,41 @@ def _named(log: Worklog, wanted: str) -> Sequence[Entry]:
 
 
 def _author(entry: Entry, written_by: Mapping[str, Record]) -> str:
+    """Empty where that is not on record, or the text is not what was written then."""
+    from ..peers.worklog.verify_journal import is_as_written
+
     record = written_by.get(entry.entry_id)
-    return f"written by {record.author}" if record else "who wrote it is not on record"
+    return record.author if record and is_as_written(entry, record) else ""
 
 
 def _as_json(log: Worklog, entry: Entry, written_by: Mapping[str, Record]) -> dict[str, Any]:
-    record = written_by.get(entry.entry_id)
     return {
         "entry_id": entry.entry_id,
         "line": log.line_of(entry.start),
         "actor": entry.actor,
         "timestamp": entry.timestamp,
-        "written_by": record.author if record else None,
+        "written_by": _author(entry, written_by) or None,
         "text": entry.text,
     }
 
 
-def envelopes(events: Sequence[Event], written_by: Mapping[str, Record]) -> list[dict[str, Any]]:
+def _envelopes(events: Sequence[Event], log: Worklog, written_by: Mapping[str, Record]) -> list[dict[str, Any]]:
     """As the document has them, each with who wrote it where that is on record."""
+    told = {event.entry_id for event in events}
+    authors = {name: record.author for name, record in written_by.items() if name.startswith("wd-")}
+    for entry in log.entries if written_by else ():
+        if (name := entry.entry_id) in told:
+            authors[name] = _author(entry, written_by)
     found = []
     for event in events:
         envelope = event.envelope()
-        if record := written_by.get(event.entry_id):
-            envelope["payload"] = {**event.payload, "written_by": record.author}
+        if author := authors.get(event.entry_id):
+            envelope["payload"] = {**event.payload, "written_by": author}
         found.append(envelope)
     return found
 
 
-def print_events(events: Sequence[Event]) -> None:
+def _print_events(events: Sequence[Event]) -> None:
     if not events:
         click.echo("nothing")
         return

@@ -41,12 +41,17 @@ def verify_journal(
     return sorted(found, key=lambda finding: finding.line)
 
 
+def is_as_written(entry: Entry, record: Record) -> bool:
+    """Of what was changed since, nobody is the author."""
+    return normal(entry.text.encode()) == normal(record.text.encode())
+
+
 def _gone(record: Record, entries: Mapping[str, Entry], lines: Lines) -> Finding:
     subject = record.subject.split(" ")[0]
     name = entry_id_of(subject)
     entry = entries.get(name)
     title = shortened(record.text.strip().partition("\n")[0].lstrip("# "), _SHOWN)
-    if entry is not None and normal(entry.text.encode()) != normal(record.text.encode()):
+    if entry is not None and not is_as_written(entry, record):
         said = f'The entry "{title}" was changed since {record.author} recorded it.'
         return Finding(
             kind=EDITED, subject=name, line=lines.number(entry.start), sentence=said, owner=record.author
