@@ -77,12 +77,13 @@ def print_json(value: Any) -> None:
     import msgspec
 
     raw = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    # ASCII only: a string of the tracker must not reach a terminal as it is, in JSON neither.
-    click.echo("".join(_escaped(character) for character in raw.decode()))
+    # A string of the tracker must not reach a terminal as it is, in JSON neither.
+    lines = raw.decode().split("\n")
+    click.echo("\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in lines))
 
 
 def _escaped(character: str) -> str:
-    if character.isprintable() or character == "\n":
+    if character.isprintable():
         return character
     units = character.encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
