@@ -97,7 +97,7 @@ def test_events_are_chosen_by_type_and_actor(log):
     assert len(log.done("events", "--json", "--type", "handoff.posted").json()) == 2
     assert [event["subject"] for event in log.done("events", "--json", "--actor", "BOB").json()] == ["of Bob"]
     shown = log.done("events", "--actor", "Bob").lines
-    assert shown[0].split() == ["ID", "TIME", "ACTOR", "EVENT", "SUBJECT"]
+    assert shown[0].split() == ["id", "time", "actor", "event", "subject"]
     assert shown[1].endswith("of Bob")
     assert log.say("events", "--type", "nonsense").code == 2
     assert log.done("events", "--type", "note", "--actor", "Mira").out == "nothing\n"

@@ -107,10 +107,10 @@ def _tell(found: InForce) -> None:
 def _tables(charter: Charter) -> Iterator[Columns]:
     if charter.lanes:
         rows = [(lane.name, lane.owner, ", ".join(lane.globs)) for lane in charter.lanes]
-        yield Columns(("LANE", "OWNER", "FILES"), rows, cut=("FILES",))
+        yield Columns(("lane", "owner", "files"), rows, cut=("files",))
     if charter.contracts:
         found = [(each.name, each.owner, each.status, ", ".join(each.locations)) for each in charter.contracts]
-        yield Columns(("CONTRACT", "OWNER", "STATUS", "LOCATION"), found, cut=("LOCATION",))
+        yield Columns(("contract", "owner", "status", "location"), found, cut=("location",))
 
 
 def _show_changes(adopted: bytes, current: bytes) -> None:

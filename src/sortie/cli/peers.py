@@ -89,8 +89,8 @@ def status_command(root: Path | None, as_json: bool) -> int:
         )
         for peer in found.peers
     ]
-    headers = ("NAME", "UNREAD", "TURNS", "LAST", "LANES", "NOW WORKING ON")
-    print_table(Columns(headers, rows, right=("UNREAD", "TURNS"), cut=("LANES", "NOW WORKING ON"), spare=("LAST",)))
+    headers = ("name", "unread", "turns", "last", "lanes", "now working on")
+    print_table(Columns(headers, rows, right=("unread", "turns"), cut=("lanes", "now working on"), spare=("last",)))
     for problem in found.problems:
         print_sentence(problem, "yellow")
     return DONE

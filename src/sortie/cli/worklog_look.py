@@ -199,5 +199,5 @@ def _print_events(events: Sequence[Event]) -> None:
         click.echo("nothing")
         return
     rows = [[one.event_id, one.timestamp, one.actor, one.event_type, one.subject] for one in events]
-    headers = ["ID", "TIME", "ACTOR", "EVENT", "SUBJECT"]
-    print_table(Columns(headers, rows, cut=["SUBJECT"], spare=["ID", "TIME"]))
+    headers = ["id", "time", "actor", "event", "subject"]
+    print_table(Columns(headers, rows, cut=["subject"], spare=["id", "time"]))

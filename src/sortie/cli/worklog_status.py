@@ -71,18 +71,18 @@ def _show(place: Place, *, as_json: bool) -> None:
         print_json(_as_json(log, items))
         return
     _show_block(log)
-    _section("Decisions", ["TIME", "OWNER", "DECISION"], _decisions(log), cut=["DECISION"])
-    _section("Open handoffs", ["ID", "FROM", "TO", "TASK"], [_handoff(one) for one in items.handoffs], cut=["TASK"])
-    _section("Open proposals", ["ID", "BY", "TITLE"], [_proposal(one) for one in items.proposals], cut=["TITLE"])
+    _section("Decisions", ["time", "owner", "decision"], _decisions(log), cut=["decision"])
+    _section("Open handoffs", ["id", "from", "to", "task"], [_handoff(one) for one in items.handoffs], cut=["task"])
+    _section("Open proposals", ["id", "by", "title"], [_proposal(one) for one in items.proposals], cut=["title"])
     objections = [[one.event_id, one.actor, one.subject] for one in items.objections]
-    _section("Open objections", ["ID", "BY", "ABOUT"], objections, cut=["ABOUT"])
+    _section("Open objections", ["id", "by", "about"], objections, cut=["about"])
 
 
 def _show_block(log: Worklog) -> None:
     working = [[line.agent, line.text] for line in log.now_working().values()]
     rows = [*working, *([label, text] for label, text in log.pinned().items())]
     if rows:
-        print_table(Columns(["WHO", "NOW"], rows, cut=["NOW"]))
+        print_table(Columns(["who", "now"], rows, cut=["now"]))
     else:
         click.echo("no status block")
 
