@@ -1,4 +1,4 @@
-"""A process that is killed at the n-th line of our code that it comes to, for every n."""
+"""A process that is killed at the n-th line of our code, for every n, and others that act at a given moment."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -32,6 +33,23 @@ def killed_at_every_line(work: Callable[[], None], *, most: int = 5000) -> Itera
         if ended:
             return
     raise AssertionError(f"it has not ended after {most} lines")
+
+
+@contextmanager
+def just_before(function: str, act: Callable[[], None]) -> Iterator[None]:
+    """Let something happen once, at the moment when our code comes to this function of its own."""
+    waiting = [act]
+
+    def watch(frame: FrameType, _event: str, _argument: Any) -> None:
+        if waiting and frame.f_code.co_name == function and frame.f_code.co_filename.endswith(_FILES):
+            waiting.pop()()
+
+    sys.settrace(watch)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+    assert not waiting, f"{function} was never called"
 
 
 def _die_at(point: int, work: Callable[[], None]) -> None:

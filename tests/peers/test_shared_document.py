@@ -15,6 +15,8 @@ from sortie.peers.document_file import LIMIT
 from sortie.peers.journal import Record
 from sortie.peers.shared_document import SharedDocument
 
+from .kill_points import just_before
+
 
 def record(**fields) -> Record:
     return Record(at=1.0, author="Alice", role="agent", **fields)
@@ -118,6 +120,32 @@ def test_a_rewrite_is_made_again_on_what_somebody_saved_meanwhile(path, save):
     assert seen == [b"# Log\n", b"# Log\nmine\n"]
     assert path.read_bytes() == b"# Log\nmine\nours\n"
     assert [one.subject for one in SharedDocument(path).records()] == ["once"]
+
+
+@EDITORS
+@pytest.mark.parametrize("moment", ["write_at_end", "_set_exact_time", "stamp"])
+@pytest.mark.parametrize("has_read_ours", [False, True])
+def test_an_append_is_there_once_whatever_somebody_saves_meanwhile(path, save, moment, has_read_ours):
+    """LOG-06: before our text is written, just after, and before it is looked at again."""
+    before = path.read_bytes()
+
+    def edit() -> None:
+        save(path, (path.read_bytes() if has_read_ours else before) + b"mine\n")
+
+    with SharedDocument(path).held() as held, just_before(moment, edit):
+        held.append(b"### ours\n", record())
+    assert sorted(path.read_bytes().splitlines()) == [b"# Log", b"### ours", b"mine"]
+    assert SharedDocument(path).missing() == ()
+    assert len(list(SharedDocument(path).records())) == 1
+
+
+@EDITORS
+def test_a_rewrite_displaces_nothing_that_it_has_not_read(path, save):
+    """LOG-06: the editor saves in the instant before the two files change places."""
+    with SharedDocument(path).held() as held, just_before("on_record", lambda: save(path, b"# Log\nmine\n")):
+        held.rewrite(lambda before: before + b"ours\n", record())
+    assert path.read_bytes() == b"# Log\nmine\nours\n"
+    assert len(list(SharedDocument(path).records())) == 1
 
 
 def test_a_rewrite_that_refuses_half_a_file_is_asked_again(path):

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import threading
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -81,8 +83,10 @@ def test_who_waits_for_a_removed_file_takes_the_one_that_is_there(path, holder):
             taken.set()
             go_on.wait()
 
-    waiting = threading.Thread(target=wait)
+    waiting = threading.Thread(target=wait, daemon=True)
     waiting.start()
+    while not is_open_here(path):
+        pass
     path.unlink()
     assert holder.stdin is not None
     holder.stdin.close()
@@ -92,6 +96,14 @@ def test_who_waits_for_a_removed_file_takes_the_one_that_is_there(path, holder):
         pass
     go_on.set()
     waiting.join()
+
+
+def is_open_here(path: Path) -> bool:
+    names = []
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            names.append(one.readlink())
+    return path in names
 
 
 def test_a_directory_that_is_not_there_is_an_error_that_says_so(tmp_path):

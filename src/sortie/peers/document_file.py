@@ -110,8 +110,9 @@ class DocumentFile:
             status = os.fstat(descriptor)
             places = (offset, status.st_size - len(data))
             whole = any(place >= 0 and os.pread(descriptor, len(data), place) == data for place in places)
+        stamp = stamp_from(status)
         try:
-            return stamp_from(status) if whole and self.stamp().inode == status.st_ino else None
+            return stamp if whole and self.stamp() == stamp else None
         except SortieError:
             return None
 

@@ -122,10 +122,9 @@ class DocumentWriter:
         there, size = self._file.part(line.offset, len(data))
         if there == data:
             return
-        if data.startswith(there) and size == line.offset + len(there):
-            self._file.write_at_end(data[len(there) :], size)
-            if self._file.part(line.offset, len(data))[0] == data:
-                return
+        is_begun = data.startswith(there) and size == line.offset + len(there)
+        if is_begun and self._file.write_at_end(data[len(there) :], size) is not None:
+            return
         if not self._has(line.record):
             self._journal.drop(position)
             self.append(line.record, op="create" if line.op == "create" else "append", of=line.of)
