@@ -20,7 +20,7 @@ from ..core import events as ev
 from ..core.conclude import Outcome, stopped, with_our_stop
 from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
-from ..core.policy import Liveness
+from ..core.policy import Liveness, next_deadline
 from ..core.records import Claim
 from ..errors import ConfigurationError, SortieError, TrackerError
 from ..hosts.host import RunLost
@@ -284,6 +284,9 @@ class ActiveRun:
             # Where each turn is a process, that one gets its first byte when it is on record, and this with it.
             await context.ledger.flushed()
         self.liveness.turn_started = self.liveness.last_heard = now
+        late = next_deadline([self.liveness], schedule.policy)
+        if late is not None and late - now < self.source.poll_interval:
+            context.wake.set()  # whoever decides may sleep for longer than this turn has
         if not self._is_watched and self._tasks:
             self._is_watched = True
             self._tasks.start_soon(self._announce_in_time)
