@@ -32,18 +32,19 @@ from .look_back import LookedBack, look_back
 from .outcome import SUCCEEDED, RunResult
 from .recording import Recording, findings_entry, recordings
 from .revert import ORCHESTRATOR, Reverted, revert
-from .review import MILD, NO_LANE, Review
+from .review import BRANCH_DELETED, MILD, NO_LANE, Review
 from .snapshot import Snapshot, recall
 
 # What no rule forbids outright, and the maintainer has to know all the same.
-_WORTH_A_LOOK = (NO_LANE, ONLY_IN_MAIL)
+_WORTH_A_LOOK = (NO_LANE, ONLY_IN_MAIL, BRANCH_DELETED)
 _NEEDED: tuple[Document, ...] = ("worklog", "mailbox")
 
 
 class TurnReport(Struct, frozen=True, kw_only=True):
     """What came of a turn. `findings` are what it did against the rules, `reverted` what was taken back of it;
-    `recorded` are the events that we recorded, `escalated` the messages that nobody answered in time. `remarks`
-    tell what a person should know, `problems` what could not be done at its end."""
+    `recorded` are the events that we recorded, `escalated` the messages that nobody answered in time. `switched`:
+    the checkout is on another branch now. `remarks` tell what a person should know, `problems` what could not be
+    done at its end."""
 
     turn: Turn
     result: RunResult
@@ -52,6 +53,7 @@ class TurnReport(Struct, frozen=True, kw_only=True):
     reverted: Reverted = Reverted()
     recorded: tuple[str, ...] = ()
     escalated: tuple[str, ...] = ()
+    switched: bool = False
     remarks: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -64,7 +66,8 @@ class TurnReport(Struct, frozen=True, kw_only=True):
         """Whether a person has to look at it before the next turn."""
         worth_a_look = any(finding.kind in _WORTH_A_LOOK for finding in self.findings)
         is_done = self.result.outcome == SUCCEEDED
-        return bool(not is_done or self.violations or worth_a_look or self.escalated or self.problems)
+        found = bool(self.violations or worth_a_look or self.escalated or self.problems)
+        return not is_done or found or self.switched
 
 
 def conclude(session: Session, turn: Turn, before: Snapshot | None, result: RunResult, at: float) -> TurnReport:
@@ -109,6 +112,9 @@ class _Conclusion:
             reverted=reverted,
             recorded=tuple(self._recorded),
             escalated=self._escalate(),
+            switched=looked is not None
+            and looked.after is not None
+            and looked.before.branch != looked.after.branch,
             remarks=(*(looked.remarks if looked else ()), *reverted.remarks),
             problems=(*self._problems, *reverted.problems),
         )
