@@ -22,6 +22,7 @@ from .reading import commands, look, sessions
 from .sidecar import tool_server
 from .streams import readers, streaming
 from .table import Row, as_table
+from .worklog import worklog
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 ALL: dict[str, Callable[[Bench], list[Row]]] = {
@@ -38,6 +39,7 @@ ALL: dict[str, Callable[[Bench], list[Row]]] = {
     "readers": readers,
     "streaming": streaming,
     "plans": plans,
+    "worklog": worklog,
 }
 
 
@@ -104,7 +106,7 @@ before anything follows from it.
 | `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
 
 How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`,
-`plans.py`.
+`plans.py`, `worklog.py`.
 """
 
 

@@ -37,6 +37,7 @@ class Reference(NamedTuple):
     go: float | None = None
 
 
+PARSE_A_WORK_LOG = "work log of 100,000 entries: parse"
 REFERENCES = {
     "drain of 500 issues, 1 slot": Reference(60, 55),
     "drain of 500 issues, 10 slots": Reference(150, 128),
@@ -57,6 +58,7 @@ REFERENCES = {
     "tracker_api call after the first": Reference(5),
     "kill -9 with 20 agents: start to all at work": Reference(250, 35),
     "kill -9 with 20 agents: issues that ran twice at once": Reference(0, 20),
+    PARSE_A_WORK_LOG: Reference(50),
 }
 COMMAND = Reference(100, 9)
 READY_TO_START = "last dependency's end to start"

@@ -13,7 +13,7 @@ _HEADING = re.compile(rb"(#{1,3})[ \t]+([^\n]{0,500})")
 _NUMBER = re.compile(r"[0-9]{1,3}[.)] ?")
 _SESSION = re.compile(r"session\b", re.IGNORECASE)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_LABEL_END = re.compile(r" *(?:—|\u2013| - |\(|:)")
+_LABEL_END = re.compile(r"—|\u2013| - |\(|:")
 _TIMED = re.compile(rb"(?:[-*+] )?\[?(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}:[0-9]{2}\b)")
 _NAME = r"[^\W\d_][\w.'\u2019-]{0,60}(?: [A-Z0-9&/+][\w.'\u2019-]{0,60}){0,3}"
 _LED_BY_NAME = re.compile(rf"\**({_NAME})(?: ?\([^()\n]{{1,60}}\))?\**:\**(?:\s|\Z)")
@@ -66,7 +66,7 @@ def session_at(data: bytes, at: int) -> Session:
     title = found[2].decode("utf-8", "replace").strip() if found else ""
     date = _DATE.search(title)
     end = _LABEL_END.search(title)
-    return Session(label=title[: end.start()] if end else title, date=date[0] if date else "")
+    return Session(label=title[: end.start()].strip() if end else title, date=date[0] if date else "")
 
 
 def begins_entry(data: bytes, at: int, line: bytes, kind: PartKind, *, is_paragraph: bool) -> bool:

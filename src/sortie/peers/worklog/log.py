@@ -34,16 +34,17 @@ class Worklog(Struct, frozen=True, kw_only=True, eq=False):
     index: tuple[IndexRow, ...]
     entries: tuple[Entry, ...]
     remarks: tuple[Remark, ...]
-    starts: list[tuple[PartKind, int]]  # of the parts
+    others: list[tuple[PartKind, int]]  # where the parts start that are no entries
     body_start: int  # where the first session or entry starts: what is in front of it is edited in place
     index_end: int = -1  # behind the last line of the table of the decision index, where there is one
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """They cover the data without gap or overlap."""
-        ends = [*(at for _, at in self.starts[1:]), len(self.data)]
-        spans = zip(self.starts, ends, strict=True)
-        return tuple(Part(kind, at, end) for (kind, at), end in spans if end > at)
+        entries: list[tuple[PartKind, int]] = [("entry", entry.start) for entry in self.entries]
+        starts = sorted([*self.others, *entries], key=lambda start: start[1])
+        ends = [*(at for _, at in starts[1:]), len(self.data)]
+        return tuple(Part(kind, at, end) for (kind, at), end in zip(starts, ends, strict=True) if end > at)
 
     def now_working(self) -> dict[str, StatusLine]:
         """By agent. A pinned line counts before those in the body; of several the latest does."""

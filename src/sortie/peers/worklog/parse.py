@@ -27,12 +27,15 @@ class Reading:
 
     def __init__(self, data: bytes, session: Session | None = None) -> None:
         self._data = data
+        self._source = Source(data)
         self._session = session or Session()
-        self._starts: list[tuple[PartKind, int]] = [("preamble", 0)]
-        self._named: list[tuple[int, int, Form, Session]] = []  # as in `Entry`
+        self._starts: list[tuple[PartKind, int]] = [("preamble", 0)]  # of all parts but entries
+        self._entries: list[Entry] = []
+        self._open: tuple[int, int, int, Form, Session] | None = None  # the last entry, whose end is not known yet
         self._counts: dict[bytes, int] = {}
         self._row_counts: dict[tuple[str, ...], int] = {}
         self._status: list[head.StatusLine] = []
+        self._agents: set[str] = set()  # those of the status block, folded
         self._rows: list[head.IndexRow] = []
         self._index_end = -1
         self._remarks: list[tuple[int, str]] = []
@@ -64,7 +67,7 @@ class Reading:
         return at
 
     def _kind_at(self, at: int) -> PartKind:
-        return heading_kind(self._data, at, is_first=not self._named)
+        return heading_kind(self._data, at, is_first=not self._counts)
 
     def _next(self, at: int) -> int:
         """A heading, or the first line of an entry without one."""
@@ -77,33 +80,36 @@ class Reading:
             return self._headed(end)
         if kind == "session":
             self._session = session_at(self._data, at)
+        self._close(at)
         self._starts.append((kind, at))
         return self._section(end + 1, kind)
 
     def _headed(self, at: int) -> int:
-        """From the end of a heading; entries with a strict heading that follow are read in the same go."""
-        data, search = self._data, scan.MARK.search
-        while found := search(data, at):
-            kind = found.lastindex
-            if kind == scan.STRICT:
-                self._begin(found.start() + 1, found[1], "heading")
-                at = found.end()
-            elif kind == scan.FENCE:
-                at = self._past_fence(found.start() + 1)
-            elif kind == scan.HEADING:
-                if ends_entry(data, found.start() + 1):
-                    return found.start() + 1
-                at = found.end()
-            elif kind == scan.COMMENT:
-                at = self._past_comment(found.start() + 1)
-            elif kind == scan.TIMED:
-                if scan.is_quick_at(data, found.start() + 1):
-                    return found.start() + 1
-                at = found.end()
+        """From the end of a heading; further entries with headings are read in the same go."""
+        while True:
+            for found in scan.MARK.finditer(self._data, at):
+                kind = found.lastindex
+                if kind == scan.ENTRY:
+                    self._begin(found.start() + 1, found[1], "heading")
+                elif kind is not None:
+                    break
             else:
-                self._scattered(found.start() + 1)
+                return len(self._data)
+            start = found.start() + 1
+            if kind == scan.FENCE:
+                at = self._past_fence(start)
+            elif kind == scan.COMMENT:
+                at = self._past_comment(start)
+            elif self._is_boundary(kind, start):
+                return start
+            else:
+                self._scattered(start)
                 at = found.end()
-        return len(data)
+
+    def _is_boundary(self, kind: int | None, at: int) -> bool:
+        if kind == scan.HEADING:
+            return ends_entry(self._data, at)
+        return kind == scan.TIMED and scan.is_quick_at(self._data, at)
 
     def _unheaded(self, start: int) -> int:
         """An entry in plain lines; it goes on until something else begins."""
@@ -164,10 +170,16 @@ class Reading:
         return len(data)
 
     def _begin(self, at: int, line: bytes, form: Form, named_at: int = -1) -> None:
+        self._close(at)
         first = line.rstrip()
         ordinal = self._counts[first] = self._counts.get(first, 0) + 1
-        self._starts.append(("entry", at))
-        self._named.append((at if named_at < 0 else named_at, ordinal, form, self._session))
+        self._open = (at, at if named_at < 0 else named_at, ordinal, form, self._session)
+
+    def _close(self, end: int) -> None:
+        if self._open is not None:
+            start, named_at, ordinal, form, session = self._open
+            self._entries.append(Entry(self._source, start, end, named_at, ordinal, form, session))
+            self._open = None
 
     def _part(self, kind: PartKind, at: int) -> None:
         if self._starts[-1][0] != kind and at < len(self._data):
@@ -176,8 +188,10 @@ class Reading:
     def _pinned(self, at: int, line: bytes, was_status: bool) -> bool:
         """Whether a line at the top of the file is one of the status block."""
         if working := head.working_line(line):
-            if any(one.agent.casefold() == working[0].casefold() for one in self._status):
+            name = working[0].casefold()
+            if name in self._agents:
                 self._remark(at, f"The status block has more than one line for {working[0]}; the last one counts.")
+            self._agents.add(name)
             self._add_status(at, "Now Working", *working, pinned=True)
             return True
         other = head.pinned_line(line)
@@ -255,22 +269,16 @@ class Reading:
 
     def _worklog(self, body_start: int) -> Worklog:
         data = self._data
-        names = frozenset(["maintainer", *(one.agent.casefold() for one in self._status if one.agent)])
-        source = Source(data, names)
-        ends = [*(at for _, at in self._starts[1:]), len(data)]
-        spans = [(at, end) for (kind, at), end in zip(self._starts, ends, strict=True) if kind == "entry"]
-        entries = tuple(
-            Entry(source, at, end, named_at, ordinal, form, session)
-            for (at, end), (named_at, ordinal, form, session) in zip(spans, self._named, strict=True)
-        )
+        self._close(len(data))
+        self._source.names = frozenset(["maintainer", *(one.agent.casefold() for one in self._status if one.agent)])
         lines = Lines(data) if self._remarks else None
         return Worklog(
             data=data,
             status=tuple(self._status),
             index=tuple(self._rows),
-            entries=entries,
+            entries=tuple(self._entries),
             remarks=tuple(Remark(line=lines.number(at), sentence=text) for at, text in self._remarks if lines),
-            starts=self._starts,
+            others=self._starts,
             body_start=body_start,
             index_end=self._index_end,
         )

@@ -16,12 +16,14 @@ from .heading import STRICT_FORM
 LOOKED_AT = 2000
 WORKING = b"Now Working ("
 
-# The groups of MARK, by number. A strict heading and the opening of a fence are there as whole lines. Most lines
-# are none of these, and one look at their first byte shows it.
-STRICT, FENCE, HEADING, COMMENT, TIMED, STATUS = 1, 2, 3, 4, 5, 6
+# The groups of MARK, by number. The heading of an entry and the opening of a fence are there as whole lines. A
+# plain fence is passed over as a whole and has no group. Most lines are nothing of all this: their first byte shows it.
+ENTRY, FENCE, HEADING, COMMENT, TIMED, STATUS = 1, 2, 3, 4, 5, 6
+_PLAIN_FENCE = rb"```(?!`)[^`\n]*+\n(?:(?! {0,3}```|###)[^\n]*+\n){0,200}+```[ \t]*+\r?(?=\n|\Z)"
 _FENCE_FORM = rb"`{3,}[^`\n]*+(?=\n|\Z)|~{3,}[^\n]*+"
 MARK = re.compile(
-    rb"\n(?=[#`~<0-9N])(?:(" + STRICT_FORM + rb"[^\n]*+)|(" + _FENCE_FORM + rb")|(#{1,3}[ \t])|(<!--)"
+    rb"\n(?=[#`~<0-9N])(?:(### (?![^\n]{0,20}(?i:decision index))[^\n]*+)"
+    rb"|" + _PLAIN_FENCE + rb"|(" + _FENCE_FORM + rb")|(#{1,3}[ \t])|(<!--)"
     rb"|([0-9]{1,2}:[0-9]{2}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])|(Now Working \())"
 )
 # No line of it begins like a heading, so nothing that is appended can complete one.
