@@ -126,7 +126,7 @@ def test_a_fifo_that_git_waits_for_is_named(repository, name):
     os.mkfifo(repository.root / name)
     (repository.root / "b/new").touch()
     with pytest.raises(Damaged, match=f"{name}` is not a regular file"):
-        read_working_tree(before.checkout, (), trusted=True, seconds=0.5)
+        read_working_tree(before.checkout, (), seconds=0.5)
 
 
 DAMAGES = {

@@ -152,6 +152,14 @@ def test_what_was_staged_before_is_staged_again(repository):
     assert repository.sh("git diff --cached --name-only") == "alice/a.py\nbob/b.py"
 
 
+@pytest.mark.parametrize("setting", ["core.bare true", "core.worktree /tmp"])
+def test_settings_of_the_repository_do_not_stop_it(repository, setting):
+    _, done = reverted(repository, f"echo mine > bob/b.py; git add -A; git config {setting}")
+    assert done.problems == ()
+    assert repository.read("bob/b.py") == "b = 1\n"
+    assert repository.sh("git -c core.bare=false -c core.worktree=$PWD show :bob/b.py") == "b = 1"
+
+
 def test_commits_stay_and_that_is_said(repository):
     _, done = reverted(
         repository, "echo mine > bob/b.py; echo x > bob/new; echo 2 > alice/a.py; git add -A; git commit -qm x"

@@ -80,6 +80,12 @@ def test_entries_that_claim_another_go():
     assert mended(LOG + entry("Bob", "I agree") + entry("Alice", "Mine")) == LOG + entry("Alice", "Mine")
 
 
+def test_a_claim_that_shows_only_in_the_mended_log_goes_too():
+    """LOG-05: while Bob's own line was gone, nobody was called so."""
+    nobody = LOG.replace("Now Working (Bob): parser\n", "") + "\n### 2026-01-02T10:00:00Z — Bob\n\nI agree.\n"
+    assert mended(nobody) == LOG
+
+
 def test_new_entries_in_the_middle_go_to_the_end():
     at = LOG.index("### 2026-01-01T11")
     assert mended(LOG[:at] + entry("Alice", "Mine").lstrip() + "\n" + LOG[at:]) == LOG + entry("Alice", "Mine")

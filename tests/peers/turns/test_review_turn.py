@@ -251,3 +251,26 @@ def test_commits_branches_and_resets_are_told(repository):
         "HEAD was on the branch `main` before the turn and is on the branch `mine` now.",
         "The branch `mine` is new.",
     )
+
+
+def test_looking_back_once_more_finds_the_same(repository):
+    """After a crash both states are those that were kept, and what we wrote since is no part of the turn."""
+    repository.sh("git branch other")
+    repository.commit("second")
+
+    def work():
+        repository.write("bob/b.py", "mine")
+        repository.sh("git commit -qa --amend -m other; git checkout -q -b mine")
+
+    looked = turn(repository, work)
+    WorklogFile(repository.place.worklog).record(Note(title="Told", text="By us"), OURS, at=AT, actor="Alice")
+    before, after = (recall(repository.place, 1, when) for when in ("before", "after"))
+    assert before is not None
+    again = look_back(repository.place, "Alice", before, after)
+    assert kinds(looked) == [("history rewritten", ""), ("lane of another", "Bob")]
+    # Of what was on other refs then, nothing is known any more.
+    assert kinds(again) == [("lane of another", "Bob")]
+    assert again.facts.changes.files == looked.facts.changes.files
+    assert (
+        repository.sh("git for-each-ref --format='%(refname)' refs/sortie/lost") == "refs/sortie/lost/1/heads/main"
+    )

@@ -129,8 +129,8 @@ class Checkout(Struct, frozen=True, kw_only=True):
         named = git(self.root, "config", "--type=path", "--get", "core.excludesFile", env=env, fine=(0, 1))
         settings = Path(home["XDG_CONFIG_HOME"] or f"{home['HOME']}/.config")
         person = Path(os.fsdecode(named.removesuffix(b"\n"))) if named else settings / "git" / "ignore"
-        rules = (_read(person), _read(self.common_dir / "info" / "exclude"), f"/{OUR_DIRECTORY}/".encode())
-        return b"\n".join((*rules, b""))
+        ours = f"/{OUR_DIRECTORY}/\n/{OUR_DIRECTORY}.lock\n".encode()
+        return b"\n".join((_read(person), _read(self.common_dir / "info" / "exclude"), ours))
 
 
 def open_checkout(root: Path) -> Checkout:

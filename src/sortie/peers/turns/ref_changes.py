@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from .checkout import Checkout, shown
 from .git import GitError
-from .snapshot import Snapshot
+from .snapshot import Snapshot, refs_of
 
 _MOST_COMMITS = 1000
 _STASH = "refs/stash"
@@ -50,13 +50,13 @@ def commits_made(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 
 
 def ref_changes(before: Snapshot, after: Snapshot) -> tuple[RefChange, ...]:
-    """Of a snapshot that was recalled only the branch of HEAD is known."""
-    known = before.refs or {before.branch: before.head}
-    there = {*known, *(after.refs if before.refs else ())} - {""}
+    """Where one of the two was recalled, of those refs alone that both know."""
+    old, new = before.refs, after.refs
+    names = old.keys() & new.keys() if before.recalled or after.recalled else old.keys() | new.keys()
     return tuple(
-        _judged(after, RefChange(name=name, before=known.get(name, ""), after=after.refs.get(name, "")))
-        for name in sorted(there)
-        if known.get(name, "") != after.refs.get(name, "") and _concerns(after.checkout, name, known)
+        _judged(after, RefChange(name=name, before=old.get(name, ""), after=new.get(name, "")))
+        for name in sorted(names)
+        if old.get(name) != new.get(name) and _concerns(after.checkout, name, old)
     )
 
 
@@ -88,7 +88,8 @@ def _judged(after: Snapshot, change: RefChange) -> RefChange:
     if change.name == _STASH:
         # An older entry is kept by the log of the stash, which no other ref shows.
         return replace(change, lost=not change.after)
-    now = {after.head, *(oid for name, oid in after.refs.items() if not name.startswith("refs/sortie/"))} - {""}
+    refs = refs_of(after.checkout) if after.recalled else after.refs
+    now = {after.head, *(oid for name, oid in refs.items() if not name.startswith("refs/sortie/"))} - {""}
     return replace(change, lost=bool(_reachable(after.checkout, change.before, now, 1)))
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...errors import SortieError
-from ...protocol.safefiles import explain, open_directory, write_if_changed
+from ...protocol.safefiles import explain
 from ..place import Place
 from .checkout import Checkout, open_checkout
 from .documents import DOCUMENTS, NOTHING, Documents, Rules, path_of, read_documents, rules_of
@@ -32,14 +32,13 @@ When = Literal["before", "after"]
 
 _TOLD_LEFT_OUT = 1000
 _INDEX_BEFORE = "index.before-"
-_LAST = "last"
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`head` is the commit of HEAD, `branch` the ref that HEAD is; each is empty where there is none.
 
     `rules` are those of before the turn, also in the snapshot after it. `problems` says what could not be learned;
-    only a snapshot after a turn has any.
+    only a snapshot after a turn has any. Of one that was `recalled` only the ref of HEAD is known.
     """
 
     number: int
@@ -53,6 +52,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     documents: Documents
     rules: Rules
     problems: tuple[str, ...] = ()
+    recalled: bool = False
 
 
 class _Told(Struct, frozen=True, kw_only=True):
@@ -76,14 +76,14 @@ def take_before(place: Place, number: int) -> Snapshot:
     checkout.prepare()
     rules, documents = rules_of(place), read_documents(place)
     position = _forget_old(checkout, _position(checkout), number)
-    looked = read_working_tree(checkout, _inside(place, checkout), trusted=_is_trusted(checkout, position.refs))
+    looked = read_working_tree(checkout, _inside(place, checkout))
     _copy_index(checkout, number)
     told = f"The checkout before turn {number}"
     parents = [position.head] if position.head else []
     commit = _commit(checkout, told, position, looked, documents, parents)
     name = f"{checkout.refs}/turns/{number}/before"
     checkout.git("update-ref", name, commit)
-    _remember(checkout, looked, name, commit)
+    _remember(checkout, looked)
     return Snapshot(
         number=number,
         checkout=checkout,
@@ -109,7 +109,7 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
     except GitError as error:
         problems.append(f"What became of branches and commits cannot be told: {error.message}")
     documents = read_documents(place)
-    looked = read_working_tree(checkout, _inside(place, checkout), trusted=_is_trusted(checkout, position.refs))
+    looked = read_working_tree(checkout, _inside(place, checkout))
     told = f"The checkout after turn {number}"
     heads = [position.head] if position.head not in ("", before.head) else []
     try:
@@ -121,7 +121,7 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
     name = f"{checkout.refs}/turns/{number}/after"
     try:
         checkout.git("update-ref", name, commit)
-        _remember(checkout, looked, name, commit)
+        _remember(checkout, looked)
     except GitError as error:
         problems.append(f"The state after the turn has no ref: {error.message}")
     return Snapshot(
@@ -140,8 +140,7 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
 
 
 def recall(place: Place, number: int, when: When) -> Snapshot | None:
-    """The snapshot of an earlier turn, from its commit; None where there is none any more. Other refs than HEAD's
-    are not known of it."""
+    """The snapshot of an earlier turn, from its commit; None where there is none any more. Blocks."""
     checkout = open_checkout(place.root)
     checkout.prepare()
     name = f"{checkout.refs}/turns/{number}/{when}"
@@ -165,10 +164,11 @@ def recall(place: Place, number: int, when: When) -> Snapshot | None:
         tree=tree,
         head=told.head,
         branch=told.branch,
-        refs={},
+        refs={told.branch: told.head} if told.branch and told.head else {},
         left_out=told.left_out,
         documents=Documents(content=content, instead=instead, journals=journals),
         rules=rules_of(place, content.get("charter")),
+        recalled=True,
     )
 
 
@@ -212,19 +212,9 @@ def _commit(
     return found.decode("ascii").strip()
 
 
-def _is_trusted(checkout: Checkout, refs: Mapping[str, str]) -> bool:
-    """Whether the objects of the last look are certainly there: its ref keeps them."""
-    try:
-        name, commit = (checkout.own / _LAST).read_text("utf-8").split()
-    except (OSError, ValueError):
-        return False
-    return refs.get(name) == commit
-
-
-def _remember(checkout: Checkout, looked: WorkingTree, name: str, commit: str) -> None:
-    with _explained(checkout), open_directory(checkout.own) as own:
+def _remember(checkout: Checkout, looked: WorkingTree) -> None:
+    with _explained(checkout):
         remember(checkout, looked)
-        write_if_changed(own, _LAST, f"{name} {commit}\n".encode())
 
 
 def index_before(checkout: Checkout, number: int) -> Path:

@@ -47,19 +47,14 @@ class WorkingTree(Struct, frozen=True, kw_only=True):
     index: Path
 
 
-def read_working_tree(
-    checkout: Checkout, wanted: Collection[str], *, trusted: bool, seconds: float = LONG
-) -> WorkingTree:
-    """What the files are now. `wanted` are paths that are read even where git ignores them.
-
-    `trusted` says whether the objects that an earlier look stored are certainly still there; `seconds` is what each
-    of the few calls of git may take.
-    """
+def read_working_tree(checkout: Checkout, wanted: Collection[str], *, seconds: float = LONG) -> WorkingTree:
+    """What the files are now. `wanted` are paths that are read even where git ignores them; `seconds` is what each
+    of the few calls of git may take."""
     problem: GitError | None = None
     for attempt in range(_TRIES):
         index = checkout.own / f"{_FORGOTTEN}{secrets.token_hex(8)}"
         try:
-            if trusted and not attempt:
+            if not attempt:
                 with suppress(FileNotFoundError):
                     # With its times: git knows by them which files may have changed within the second of that look.
                     shutil.copy2(checkout.own / "index", index)
@@ -68,7 +63,7 @@ def read_working_tree(
             index.unlink(missing_ok=True)
             if error.status is None:
                 raise _explained(checkout.root, error) from error
-            # The index was damaged, or a file went away between the list and the reading.
+            # The index or objects of the last look are gone, or a file went between the list and the reading.
             problem = error
         except OSError as error:
             index.unlink(missing_ok=True)
