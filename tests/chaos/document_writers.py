@@ -20,7 +20,7 @@ from sortie.peers.shared_document import SharedDocument
 
 NAME = "WORKLOG.md"
 HEADER = "# Work log\n\n"
-KILLS_PER_ACKNOWLEDGEMENT = 0.06
+KILLS_PER_ACKNOWLEDGEMENT = 0.035
 PATIENCE = 60.0
 
 
@@ -40,7 +40,7 @@ def editors_line(number: int) -> str:
 
 
 def is_rewrite(number: int) -> bool:
-    return number % 10 == 9
+    return number % 20 == 19
 
 
 def write(path: Path, writer: int, number: int, attempt: int) -> None:

@@ -61,7 +61,7 @@ def test_a_lock_file_that_says_nonsense_names_nobody(path, holder, said):
 
 
 def test_what_a_lock_file_says_is_shown_harmlessly(path, holder):
-    path.write_bytes(b'{"pid": 5, "command": "\\u001b[31mred\\n' + b"x" * 1000 + b'"}')
+    path.write_bytes(b'{"pid": 5, "command": "\\u001b[31mred\\n' + b"x" * 500 + b'"}')
     with pytest.raises(SortieError) as caught, locked(path, 0):
         pass
     assert re.match(r"Process 5 \(\\x1b\[31mred\\nx{50,}…\)", caught.value.message)

@@ -24,7 +24,7 @@ from ..protocol.foreign_text import escape, shortened
 _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LEAST_PAUSE = 0.001
 _MOST_PAUSE = 0.006
-_LONGEST_NAME = 4096
+_SIGNATURE = 1024
 _SHOWN_COMMAND = 80
 
 _FIXES = {
@@ -144,16 +144,16 @@ def _names(path: Path, descriptor: int) -> bool:
 
 def _sign(descriptor: int) -> None:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:3]]) if sys.argv else "python"
-    said = json.dumps({"pid": os.getpid(), "command": command[:_SHOWN_COMMAND]}).encode()
+    said = json.dumps({"pid": os.getpid(), "command": escape(command)[:_SHOWN_COMMAND]}).encode()
     with suppress(OSError):  # a full disk is no reason to go without the lock
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, said, 0)
+        # Always of the same length: to cut the file takes as long as all the rest of a write to a document.
+        os.pwrite(descriptor, said.ljust(_SIGNATURE), 0)
 
 
 def _holder(descriptor: int) -> str:
     # Between taking the lock and signing, the file may hold nothing, or the name of the one before.
     try:
-        said = json.loads(os.pread(descriptor, _LONGEST_NAME, 0))
+        said = json.loads(os.pread(descriptor, _SIGNATURE, 0))
         pid, command = int(said["pid"]), str(said["command"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return "Another process"
