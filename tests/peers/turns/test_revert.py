@@ -127,6 +127,16 @@ def test_what_somebody_wrote_since_is_not_lost(repository):
     assert "it was changed since the turn ended" in done.problems[0]
 
 
+def test_very_many_files_of_any_size(repository):
+    contents = {f"bob/many/{number}": f"{number}\n" * (number % 7) for number in range(500)}
+    contents["bob/large"] = "x" * (3 << 20)
+    for path, content in contents.items():
+        repository.write(path, content)
+    _, done = reverted(repository, "rm -r bob/many; echo mine > bob/large; mkdir bob/many; echo x > bob/many/7")
+    assert done.problems == ()
+    assert {path: repository.read(path) for path in contents} == contents
+
+
 def test_what_is_not_kept_stays(repository):
     _, done = reverted(repository, "truncate -s 200M bob/b.py; truncate -s 200M bob/huge; mkfifo bob/fifo")
     assert done.files == ()

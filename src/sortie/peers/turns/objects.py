@@ -1,4 +1,4 @@
-"""What a tree of git has at a path, and the bytes of it; by ids, which no setting and no ref can change."""
+"""What a tree of git has at a path, and the bytes of that; by ids, which no setting and no ref can change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from .checkout import Checkout
+
+# Together not more than a call may say; what is larger is read by itself.
+_MOST_BLOBS = 200
+_LARGEST_IN_GROUP = 1 << 20
 
 
 class Entry(Struct, frozen=True):
@@ -47,6 +51,39 @@ def entries_of(checkout: Checkout, tree: str, paths: Iterable[str] = ()) -> dict
 
 def blob(checkout: Checkout, oid: str) -> bytes:
     return checkout.own_git("cat-file", "blob", oid)
+
+
+class Blobs:
+    """The bytes of many blobs, read in the order in which they are wanted, some of them at a time."""
+
+    def __init__(self, checkout: Checkout, oids: Iterable[str]) -> None:
+        self._checkout = checkout
+        self._waiting = list(dict.fromkeys(oids))[::-1]
+        self._read: dict[str, bytes] = {}
+
+    def get(self, oid: str) -> bytes:
+        """Raises `GitError` where it is not there any more."""
+        while oid not in self._read and self._waiting:
+            self._read = self._next()
+        return self._read[oid] if oid in self._read else blob(self._checkout, oid)
+
+    def _next(self) -> dict[str, bytes]:
+        group = [self._waiting.pop() for _ in range(min(_MOST_BLOBS, len(self._waiting)))]
+        about = self._git("--batch-check=%(objectsize) %(objectname)", group)
+        sizes = [(int(words[0]), words[1]) for line in about.splitlines() if len(words := line.split()) == 2]
+        small = [oid.decode("ascii") for size, oid in sizes if size <= _LARGEST_IN_GROUP]
+        output = self._git("--batch", small)
+        found: dict[str, bytes] = {}
+        at = 0
+        for oid in small:
+            end = output.index(b"\n", at)
+            size = int(output[at:end].rpartition(b" ")[2])
+            found[oid] = output[end + 1 : end + 1 + size]
+            at = end + size + 2
+        return found
+
+    def _git(self, how: str, oids: list[str]) -> bytes:
+        return self._checkout.own_git("cat-file", how, given="".join(f"{oid}\n" for oid in oids).encode("ascii"))
 
 
 def blob_id(checkout: Checkout, content: bytes) -> str:

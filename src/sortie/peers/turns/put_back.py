@@ -18,7 +18,7 @@ from ...errors import SortieError
 from ...protocol.safefiles import CREATE, UnsafeFile, explain, open_directory, open_regular
 from .changes import ChangedFile
 from .checkout import Checkout, shown
-from .objects import Entry, blob, blob_id
+from .objects import Blobs, Entry, blob_id
 from .working_tree import LARGEST
 
 _CHUNK = 1 << 20
@@ -45,12 +45,15 @@ class PutBack:
     def __init__(self, checkout: Checkout, known_directories: set[str]) -> None:
         self._checkout = checkout
         self._known_directories = known_directories
+        self._blobs = Blobs(checkout, ())
         self.done: list[str] = []
         self.problems: list[str] = []
 
     def all_of(self, files: Iterable[ChangedFile]) -> None:
         """New ones first: they may stand where old ones come back to."""
-        for file in sorted(files, key=lambda file: (file.before is not None, file.path)):
+        ordered = sorted(files, key=lambda file: (file.before is not None, file.path))
+        self._blobs = Blobs(self._checkout, (file.before.oid for file in ordered if file.before))
+        for file in ordered:
             try:
                 self._one(file)
                 self.done.append(file.path)
@@ -135,7 +138,7 @@ class PutBack:
         return blob_id(self._checkout, b"".join(pieces))
 
     def _write(self, directory: int, name: str, entry: Entry) -> None:
-        content = blob(self._checkout, entry.oid)
+        content = self._blobs.get(entry.oid)
         # The same name each time: what a crash left is used up by whoever comes next.
         temporary = f".sortie-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.tmp"
         with suppress(FileNotFoundError):
