@@ -1,8 +1,8 @@
-"""Orchestrators of plans by the hundred: real processes that need not import anything, because they are forked.
+"""Orchestrators by the hundred: real processes that need not import anything, because they are forked.
 
-`Forge` is a process that has imported all of `sortie plan run` and forks one orchestrator for each request, a line
-of JSON on its standard input; a line with the process id is the answer. It waits for one that has ended when asked
-to, so no process id is used again before that.
+`Forge` is a process that has imported all of `sortie plan run` and `sortie turn`, and forks one of them for each
+request, a line of JSON on its standard input; a line with the process id is the answer. It waits for one that has
+ended when asked to, so no process id is used again before that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,10 @@ REPOSITORY = Path(__file__).parent.parent.parent
 
 
 class Forge:
-    """`agent` is the program of all agents, built from `plan_agent.c` in the folder that is given."""
+    """`agent` is the program of all agents of plans, built from `plan_agent.c` in the folder that is given."""
 
     def __init__(self, folder: Path) -> None:
-        self.agent = folder / "plan_agent"
-        source = Path(__file__).with_name("plan_agent.c")
-        subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", self.agent, source], check=True)
+        self._folder = folder
         self._one_at_a_time = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.chaos.plan_orchestrators"],
@@ -36,9 +35,19 @@ class Forge:
             stdout=subprocess.PIPE,
         )
 
+    @cached_property
+    def agent(self) -> Path:
+        source, built = Path(__file__).with_name("plan_agent.c"), self._folder / "plan_agent"
+        subprocess.run(["cc", "-O2", "-Wall", "-Werror", "-o", built, source], check=True)
+        return built
+
     def start(self, plan: Path, said: Path, diary: Path) -> Orchestrator:
-        answer = self.ask({"plan": str(plan), "said": str(said), "diary": str(diary)})
-        return Orchestrator(self, answer)
+        return self.command(["plan", "run", str(plan)], plan.parent, said, {"CHAOS_DIARY": str(diary)})
+
+    def command(self, words: list[str], directory: Path, said: Path, environ: dict[str, str]) -> Orchestrator:
+        """`sortie` with these words, in a directory, with these variables besides ours."""
+        request = {"words": words, "directory": str(directory), "said": str(said), "environ": environ}
+        return Orchestrator(self, self.ask(request))
 
     def ask(self, request: dict[str, Any]) -> int:
         assert self._process.stdin and self._process.stdout
@@ -96,20 +105,23 @@ def _import_all() -> None:
     import sortie.cli.plan_run
     import sortie.cli.plan_status
     import sortie.cli.run
+    import sortie.cli.turn
+    import sortie.cli.turn_report
     import sortie.engine.orchestrator
     import sortie.engine.service
+    import sortie.engine.turn_taking
     import sortie.hosts.local_host
     import sortie.sources.plan_tasks  # noqa: F401
 
 
-def _become_orchestrator(request: dict[str, str]) -> None:
+def _become_orchestrator(request: dict[str, Any]) -> None:
     said = os.open(request["said"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, number in ((nothing, 0), (said, 1), (said, 2)):
         os.dup2(descriptor, number)
-    os.environ["CHAOS_DIARY"] = request["diary"]
-    os.chdir(Path(request["plan"]).parent)
-    sys.argv = ["sortie", "plan", "run", request["plan"]]
+    os.environ.update(request["environ"])
+    os.chdir(request["directory"])
+    sys.argv = ["sortie", *request["words"]]
     code = 70
     try:
         from sortie.__main__ import main as run_sortie
