@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import threading
 from contextlib import suppress
@@ -165,6 +166,28 @@ def test_a_rewrite_that_refuses_half_a_file_is_asked_again(path):
 
 def refuse(_: bytes) -> bytes:
     raise SortieError("No, for good.")
+
+
+def test_a_document_that_goes_away_while_it_is_edited_is_an_error_that_says_so(path):
+    def edit(_: bytes) -> bytes:
+        path.unlink()
+        raise SortieError("There is no status line.")
+
+    with SharedDocument(path).held() as held, pytest.raises(SortieError, match="does not exist"):
+        held.rewrite(edit, record())
+
+
+def test_after_a_rewrite_of_ours_nothing_has_to_be_looked_at(path):
+    """What the next holder finds is the stamp that the rewrite left, and not one of an unknown version."""
+    stamp = path.parent / ".git" / "sortie" / "WORKLOG.md.stamp"
+    for write in (
+        lambda held: held.append(b"### one\n", record()),
+        lambda held: held.rewrite(lambda before: before + b"more\n", record()),
+    ):
+        in_one_hold(path, write)
+        status = path.stat()
+        expected = [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        assert json.loads(stamp.read_text())[1] == expected
 
 
 def test_a_file_that_changes_all_the_time_is_an_error_in_the_end(path):

@@ -39,6 +39,10 @@ class Written(Struct, frozen=True):
     after: FileStamp
 
 
+# Others wrote at the same time, and what they did nobody has looked at.
+_AMONG_OTHERS = Written(NO_FILE, NO_FILE)
+
+
 class DocumentWriter:
     """For the holder of the document's lock."""
 
@@ -63,7 +67,7 @@ class DocumentWriter:
             if stamp is not None and stamp.inode == end.stamp.inode and stamp.size == end.stamp.size + len(data):
                 return Written(end.stamp, stamp)
             if stamp is not None or self._has_after_all(record):
-                return Written(NO_FILE, self._file.stamp())
+                return _AMONG_OTHERS
             self._journal.drop(position)
         raise self._restless()
 
@@ -73,28 +77,32 @@ class DocumentWriter:
         for _ in range(_TRIES):
             self._file.let_writers_finish()
             before = self._file.version()
+            base = stamp_from(before.status)
             assert before.raw is not None
             try:
                 after = edit(before.raw)
             except SortieError:
-                if before.stamp.shows(self._file.path.lstat()):
+                if self._file.stamp() == base:
                     raise
                 continue
             if after == before.raw:
                 self._journal.append(Line(op="note", record=record))
-                return Written(stamp_from(before.status), stamp_from(before.status))
-            if self._replace(before, after, record):
-                return Written(stamp_from(before.status), self._file.stamp())
+                return Written(base, base)
+            if (replaced := self._replace(before, after, record)) is not None:
+                return Written(base, replaced)
         raise self._restless()
 
     def finish(self, position: int, line: Line) -> None:
         """Bring to its end what is the last line of the journal: its writer may have died at any moment."""
-        if line.op in ("append", "create"):
-            self._finish_append(position, line)
-        elif line.op == "rewrite":
-            self._finish_rewrite(position, line)
+        try:
+            if line.op in ("append", "create"):
+                self._finish_append(position, line)
+            elif line.op == "rewrite":
+                self._finish_rewrite(position, line)
+        except OSError as error:
+            raise problem_of(self._file.path, error) from error
 
-    def _replace(self, before: Version, after: bytes, record: Record) -> bool:
+    def _replace(self, before: Version, after: bytes, record: Record) -> FileStamp | None:
         start = self._journal.size
         pending: list[Line] = []
 
@@ -107,11 +115,13 @@ class DocumentWriter:
             stamp = replace(self._file.path, before, after, before_swap=on_record, patience=WRITERS_PATIENCE)
         except OSError as error:
             for line in pending:
-                self._finish_rewrite(start, line)
+                self.finish(start, line)
             raise problem_of(self._file.path, error) from error
         if stamp is None:
             self._journal.drop(start)
-        return stamp is not None
+            return None
+        _, inode, size, modified_ns = stamp.identity
+        return FileStamp(inode, size, modified_ns, stamp.changed_ns)
 
     def _finish_append(self, position: int, line: Line) -> None:
         assert line.record is not None
