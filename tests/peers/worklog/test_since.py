@@ -237,3 +237,26 @@ def test_a_cursor_of_another_log_tells_everything_and_says_so(log, path):
     told, after = new(log, foreign)
     assert told == ids(log)
     assert after.moved
+
+
+@settings(max_examples=60)
+@given(
+    st.builds(
+        Cursor,
+        count=st.integers(-2, 5) | st.integers(),
+        start=st.integers(-2, 300) | st.integers(),
+        digest=st.text(max_size=3),
+        ids=st.lists(st.text(max_size=3), max_size=2).map(tuple),
+        latest=st.text(max_size=3),
+        rows=st.integers(-2, 3),
+        row_ids=st.text(max_size=3),
+    )
+)
+def test_no_cursor_that_somebody_made_up_breaks_anything(tmp_path_factory, cursor):
+    """LOG-07: agents hand cursors back to us."""
+    path = tmp_path_factory.mktemp("log") / "WORKLOG.md"
+    path.write_text(HEAD + "### Alice: x\n\n### Bob: y\n")
+    log = WorklogFile(path)
+    events, following = log.since(cursor)
+    assert {event.event_id for event in events} <= {*ids(log)}
+    assert log.since(following)[0] == []

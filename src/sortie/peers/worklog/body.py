@@ -27,6 +27,7 @@ _CLOCK = r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(
 _QUICK_FORM = rf"{_CLOCK} {_DASH} {_NAME}:(?=\s|\Z)"
 _QUICK = re.compile(_QUICK_FORM)
 _STRUCTURE = re.compile(rf"\\*(?:#{{1,3}}[ \t]|`{{3}}|~{{3}}|<!--|Now Working \(|{_QUICK_FORM})")
+_BACKTICKS = re.compile(r"`{3,}")
 _FENCE = re.compile(r"(?:(`{3,})[^`]*|(~{3,}).*)")
 
 
@@ -79,8 +80,7 @@ def indented(text: str, by: str = "  ") -> str:
 
 def fence_for(text: str) -> str:
     """Longer than any in the text."""
-    runs = (len(run) for run in re.findall(r"`{3,}", text))
-    return "`" * max((3, *(length + 1 for length in runs)))
+    return "`" * max(3, *(len(run[0]) + 1 for run in _BACKTICKS.finditer(text)), 0)
 
 
 def _escaped(line: str, *, is_fenced: bool) -> str:

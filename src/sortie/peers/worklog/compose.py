@@ -14,10 +14,11 @@ from ...protocol.foreign_text import time_text
 from .body import bounded, escaped, fence_for, indented, one_line
 from .entry import trimmed
 from .event import EventType
-from .events import NO_TESTS, events_of
+from .events import events_of
 from .head import row_text
 from .heading import MOST_NAME, NOBODY, strict_heading
 from .parse import parse
+from .recognise import NO_TESTS
 from .recordable import (
     Amendment,
     AnyRecordable,

@@ -14,9 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import SortieError
-from .entry import Entry
 from .event import Event
-from .events import decided_by, events_in, events_of, is_settled, row_events
+from .events import events_of, some_events, told_alone
 from .head import IndexRow
 from .log import Worklog
 
@@ -57,20 +56,16 @@ class Step(NamedTuple):
 
 def step_in_tail(cursor: Cursor, top: Worklog, tail: Worklog, session_id: str) -> Step | None:
     """From the head of the file, and its text from the last entry seen; None where these do not tell everything."""
-    last, new = tail.entries[0], tail.entries[1:]
-    if last.start or last.digest != cursor.digest:
+    if not tail.entries or tail.entries[0].start or tail.entries[0].digest != cursor.digest:
         return None
+    new = tail.entries[1:]
     # Another entry with the same first line, by which an entry is named, would have the same time.
     if any(not entry.is_strict or entry.stamp <= cursor.latest for entry in new):
         return None
-    told = [(entry, events_in(entry, session_id, set())) for entry in new]
-    if not all(is_settled(entry, events) for entry, events in told):
-        return None
-    decided = set[str]().union(*(decided_by(entry, events) for entry, events in told))
     rows, fits = _new_rows(cursor, top.index)
-    if not fits or row_events(rows, decided, session_id):
+    events = told_alone(new, rows, session_id) if fits else None
+    if events is None:
         return None
-    events = [event for _, events in told for event in events]
     newest = tail.entries[-1]
     return Step(
         events,
@@ -92,19 +87,10 @@ def step_in_whole(cursor: Cursor | None, log: Worklog, session_id: str) -> Step:
     if cursor is None:
         return Step(events_of(log, session_id), cursor_at_end(log))
     first, moved = _first_new(cursor, log)
-    earlier, new = log.entries[:first], log.entries[first:]
-    seen: set[str] = set()
-    told = [(entry, events_in(entry, session_id, seen)) for entry in new]
-    if not all(is_settled(entry, events) for entry, events in told):
-        seen = set()
-        for entry in earlier:
-            events_in(entry, session_id, seen)
-        told = [(entry, events_in(entry, session_id, seen)) for entry in new]
     rows, fits = _new_rows(cursor, log.index)
     if not fits:
         moved = f"{moved} The decision index was changed, so all of it is told again.".strip()
-    decided = _decided(log.entries) if rows else set()
-    events = [*row_events(rows, decided, session_id), *(event for _, events in told for event in events)]
+    events = some_events(log, log.entries[first:], rows, session_id)
     return Step(events, msgspec.structs.replace(cursor_at_end(log), moved=moved))
 
 
@@ -129,7 +115,7 @@ def cursor_at_end(log: Worklog) -> Cursor:
 def _first_new(cursor: Cursor, log: Worklog) -> tuple[int, str]:
     """The number of the first entry not seen, and what is to be said about how it was found."""
     entries = log.entries
-    if not cursor.count:
+    if cursor.count <= 0 or not cursor.ids:
         return 0, ""
     if cursor.count <= len(entries) and entries[cursor.count - 1].entry_id == cursor.ids[-1]:
         is_same = entries[cursor.count - 1].digest == cursor.digest
@@ -147,11 +133,6 @@ def _first_new(cursor: Cursor, log: Worklog) -> tuple[int, str]:
         new = (n for n, entry in enumerate(entries) if entry.is_strict and entry.stamp > cursor.latest)
         return next(new, len(entries)), moved
     return 0, "The entries read last are not in the log any more, so all of it is told again."
-
-
-def _decided(entries: Sequence[Entry]) -> set[str]:
-    seen: set[str] = set()
-    return set[str]().union(*(decided_by(entry, events_in(entry, "", seen)) for entry in entries))
 
 
 def _new_rows(cursor: Cursor, rows: Sequence[IndexRow]) -> tuple[Sequence[IndexRow], bool]:

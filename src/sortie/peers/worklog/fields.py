@@ -88,8 +88,9 @@ def _names(mark: re.Match[str]) -> list[tuple[str, str | None]]:
 
 def _value(text: str) -> str:
     """The part of what follows a label that belongs to it."""
-    first, *rest = text.split("\n")
+    first, _, below = text.partition("\n")
     lines = [first.strip()]
+    rest = below.split("\n") if below else ()
     is_after_blank = False
     for line in rest:
         if _FENCE_LINE.match(line) and not line.startswith("  "):

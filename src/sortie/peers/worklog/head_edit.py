@@ -34,7 +34,7 @@ def with_status(data: bytes, agent: str, text: str) -> bytes:
         prefix = _VALUE.match(old)
         kept = prefix[0] if prefix else b""
         new = kept.rstrip() + b" " + text.encode() + (b"**" if kept.count(b"**") % 2 else b"")
-        return data[: line.start] + new + (b"\r" if old.endswith(b"\r") else b"") + data[line.end :]
+        return _spliced(data, line.start, new + (b"\r" if old.endswith(b"\r") else b""), line.end)
     added = f"Now Working ({agent}): {text}"
     pinned = [one for one in log.status if one.pinned]
     working = [one for one in pinned if one.agent]
@@ -98,4 +98,10 @@ def _inserted(data: bytes, at: int, lines: list[str]) -> bytes:
     text = "".join(f"{line}{ending}" for line in lines).encode()
     if at and data[at - 1 : at] != b"\n" and not (at == len(codecs.BOM_UTF8) and data.startswith(codecs.BOM_UTF8)):
         text = ending.encode() + text
-    return data[:at] + text + data[at:]
+    return _spliced(data, at, text, at)
+
+
+def _spliced(data: bytes, start: int, text: bytes, end: int) -> bytes:
+    """With other bytes from `start` to `end`; what is large is copied once."""
+    view = memoryview(data)
+    return b"".join((view[:start], text, view[end:]))

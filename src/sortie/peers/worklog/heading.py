@@ -36,6 +36,8 @@ _BETWEEN = re.compile(r"\s*(?:—|\u2013|--?|\||:)?\s*")
 _NAME = r"[^\W\d_][\w.'\u2019-]{0,60}(?: [A-Z0-9&/+][\w.'\u2019-]{0,60}){0,3}"
 _ACTOR = re.compile(rf"\**(?P<name>{_NAME})(?P<model> ?\([^()\n]{{1,60}}\))?\**:\**(?:\s+|$)")
 _ACTOR_AT_END = re.compile(rf"\((?P<name>{_NAME})\)$")
+_IN_BRACKETS = re.compile(r"\([^()]{0,200}\)")
+_BETWEEN_NAMES = re.compile(r" (?:/|and|—|\u2013|->|→|\+|&) |[,;] ")
 _HASHES = re.compile(r"#{1,6}[ \t]+")
 
 # Words that stand before a colon and are nobody's name.
@@ -134,9 +136,8 @@ def person(text: str) -> str:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    without = re.sub(r"\([^()]{0,200}\)", " ", text[:1000].split("\n", 1)[0])
-    parts = re.split(r"\s+/\s+|\s*[,;+&]\s+|\s+and\s+|\s+[—\u2013]\s+|\s+->\s+|\s+→\s+", without)
-    cleaned = (part.strip().strip(".*_`").strip() for part in parts)
+    line = " ".join(_IN_BRACKETS.sub(" ", text[:1000].partition("\n")[0]).split())
+    cleaned = (part.strip(" .*_`") for part in _BETWEEN_NAMES.split(line))
     return tuple(name for name in cleaned if name and name.casefold() not in NOBODY)
 
 

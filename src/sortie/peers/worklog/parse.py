@@ -80,6 +80,8 @@ class Reading:
             return self._headed(end)
         if kind == "session":
             self._session = session_at(self._data, at)
+        elif kind == "index" and self._index_end >= 0:
+            self._remark(at, "There is another decision index above; new rows go there.")
         self._close(at)
         self._starts.append((kind, at))
         return self._section(end + 1, kind)

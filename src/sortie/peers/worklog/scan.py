@@ -17,7 +17,7 @@ LOOKED_AT = 2000
 WORKING = b"Now Working ("
 
 # The groups of MARK, by number. The heading of an entry and the opening of a fence are there as whole lines. A
-# plain fence is passed over as a whole and has no group. Most lines are nothing of all this: their first byte shows it.
+# plain fence is passed over as a whole and has no group. The first byte of most lines shows that they are no mark.
 ENTRY, FENCE, HEADING, COMMENT, TIMED, STATUS = 1, 2, 3, 4, 5, 6
 _PLAIN_FENCE = rb"```(?!`)[^`\n]*+\n(?:(?! {0,3}```|###)[^\n]*+\n){0,200}+```[ \t]*+\r?(?=\n|\Z)"
 _FENCE_FORM = rb"`{3,}[^`\n]*+(?=\n|\Z)|~{3,}[^\n]*+"

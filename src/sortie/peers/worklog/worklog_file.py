@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,7 @@ from .compose import (
 from .cursor import Cursor, Step, step_in_tail, step_in_whole
 from .entry import Session, digest, entry_id, trimmed
 from .event import Event, entry_id_of
-from .events import events_in, events_of
+from .events import events_in, some_events
 from .head import IDLE, INDEX_COLUMNS, INDEX_HEADING
 from .heading import STRICT_FORM
 from .log import Worklog
@@ -126,16 +127,16 @@ class WorklogFile:
         are put on record as written by `author`."""
         with self._document.held() as held:
             log, old = parse(held.read()), parse(before)
-            known = (
-                {one.entry_id for one in old.entries} | {one.row_id for one in old.index} | self.written_by().keys()
-            )
-            texts = {one.entry_id: one.text for one in log.entries} | {
-                one.row_id: log.data[one.start : one.end].decode("utf-8", "replace") for one in log.index
-            }
-            found = [event for event in events_of(log, self._session_id) if event.entry_id not in known]
-            for one in dict.fromkeys(event.entry_id for event in found):
-                subject = " ".join(event.event_id for event in found if event.entry_id == one)
-                held.note(_record(author, at, subject=subject, text=texts[one]))
+            known = {one.entry_id for one in old.entries} | {one.row_id for one in old.index}
+            known |= self.written_by().keys()
+            entries = {one.entry_id: one for one in log.entries if one.entry_id not in known}
+            rows = {one.row_id: one for one in log.index if one.row_id not in known}
+            found = some_events(log, [*entries.values()], [*rows.values()], self._session_id)
+            for name, told in groupby(found, key=lambda event: event.entry_id):
+                span = entries.get(name) or rows[name]
+                text = log.data[span.start : span.end].decode("utf-8", "replace")
+                subject = " ".join(event.event_id for event in told)
+                held.note(_record(author, at, subject=subject, text=trimmed(text)))
         return tuple(found)
 
     def written_by(self) -> Mapping[str, Record]:
@@ -206,7 +207,9 @@ class WorklogFile:
                 return None
             window *= 4
         start = top.body_start + cursor.start
-        data, size = self._file.part(start, max(0, size - start))
+        if not top.body_start <= start < size:
+            return None
+        data, size = self._file.part(start, size - start)
         if start + len(data) < size or not data.endswith(b"\n"):
             return None
         tail = Reading(data, Session(label=cursor.label, date=cursor.date)).tail()
