@@ -33,7 +33,7 @@ def archive(file: MailboxFile, author: Author, at: float) -> list[str]:
         )
     with file.document.held() as held:
         restored(file, held, at)
-        mailbox = file.sound(held.read())
+        mailbox = file.settled(held.read)
         closed = [card for card in reversed(mailbox.newest_first) if not is_open(card.message)]
         gone = {card.reading for card in closed}
         archived = _archived(file, mailbox, closed, author, at)

@@ -65,7 +65,8 @@ def turns_allowed(message: Message) -> int | None:
 
 def most_pressing(messages: Iterable[Message]) -> str:
     """The earliest of what these messages want, as a cell of the snapshot."""
-    wanted = [said for message in messages if (said := message.response_needed_by) and said.casefold() != NONE]
+    wanted = [said for message in messages if (said := message.response_needed_by) not in ("", NONE)]
+    wanted = [said for said in wanted if said.casefold() != NONE]
     moments = [moment for said in wanted if (moment := moment_in(said)) is not None]
     if moments:
         return time_text(min(moments))

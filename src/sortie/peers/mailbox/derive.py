@@ -28,7 +28,7 @@ _LONGEST_OUTCOME = 160
 _ORDER: tuple[SectionName, ...] = ("snapshot", "queue", "active", "closed")
 
 
-class Edit(Struct, frozen=True):
+class Edit(Struct, frozen=True, gc=False):
     """Bytes to put in the place of a range, which is empty where something is added."""
 
     start: int
@@ -97,8 +97,8 @@ def table_of(mailbox: Mailbox, name: SectionName) -> Table | None:
         is_ours = columns[:1] and columns[0].casefold() == COLUMNS[name][0].casefold()
         if is_ours and is_rule_row(rule.decode("latin-1")):
             start = min(at + len(header) + len(rule) + 2, found.end())
-            rows = data[start : found.end()].replace(b"\r\n", b"\n").split(b"\n")
-            return Table(columns, start, found.end(), tuple(row for row in rows if row.strip()))
+            rows = data[start : found.end()].replace(b"\r\n", b"\n").removesuffix(b"\n")
+            return Table(columns, start, found.end(), tuple(rows.split(b"\n")) if rows else ())
         at = found.end()
     return None
 
@@ -125,7 +125,7 @@ def without_closed_rows(mailbox: Mailbox, dropped: set[str]) -> Edit | None:
     if table is None or not dropped:
         return None
     kept = [row for row in table.rows if row_key(row) not in dropped]
-    return Edit(table.start, table.end, b"".join(row + mailbox.eol for row in kept))
+    return Edit(table.start, table.end, _lines(kept, mailbox.eol))
 
 
 def _table_edits(
@@ -133,12 +133,12 @@ def _table_edits(
 ) -> list[Edit]:
     eol = mailbox.eol
     if table is not None:
-        text = b"".join(row + eol for row in rows)
+        text = _lines(rows, eol)
         if mailbox.data[table.start - 1 : table.start] != b"\n":
             text = eol + text  # the file ends with the header
         return [] if mailbox.data[table.start : table.end] == text else [Edit(table.start, table.end, text)]
     header = [f"| {' | '.join(COLUMNS[name])} |".encode(), b"|" + b"---|" * len(COLUMNS[name])]
-    text = b"".join(row + eol for row in (*header, *rows))
+    text = _lines([*header, *rows], eol)
     if section is not None:
         lead = eol if mailbox.data[section.inside - 1 : section.inside] == b"\n" else eol + eol
         # A line of another table right below would become a row of this one.
@@ -217,7 +217,7 @@ def _queue(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Re
     ids = {reading.message.id.casefold() for reading in readings} if foreign else set()
     kept = [row for row in foreign if row_key(row) not in ids]
     if tuple(columns) == COLUMNS["queue"]:
-        return [reading.row for reading in readings if is_open(reading.message)] + kept
+        return [reading.row for reading in readings if reading.message.status != "closed"] + kept
     old = {row_key(row): row_cells(row) for row in there}
     rows = []
     for message in (reading.message for reading in readings if is_open(reading.message)):
@@ -239,11 +239,9 @@ def _queue(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Re
 def _closed(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[Reading]) -> list[bytes]:
     """Every message that is closed; and the rows of those whose cards are in the archive."""
     old = {row_key(row): row for row in there}
-    cards = {reading.message.id.casefold(): reading.message for reading in readings}
+    closed = {one.message.id.casefold(): one.message for one in readings if one.message.status == "closed"}
     rows = []
-    for key, message in cards.items():
-        if is_open(message):
-            continue
+    for key, message in closed.items():
         final = message.disposition or "closed"
         last = message.acks[-1] if message.acks else None
         outcome = last.text.partition(" — ")[2] if last and last.text.startswith("Closed (") else ""
@@ -259,8 +257,12 @@ def _closed(columns: Sequence[str], there: Sequence[bytes], readings: Sequence[R
         was = row_cells(old[key]) if key in old else []
         is_right = was and dict(zip(map(str.casefold, columns), was, strict=False)).get("final status") == final
         rows.append(old[key] if is_right else _row(columns, values, was))
-    rows += [row for row in there if row_key(row) not in cards]
+    rows += [row for row in there if row_key(row) not in closed]
     return sorted(rows, key=lambda row: order(Message(id=row_cells(row)[0])), reverse=True)
+
+
+def _lines(rows: Sequence[bytes], eol: bytes) -> bytes:
+    return eol.join(rows) + eol if rows else b""
 
 
 def _row(columns: Sequence[str], values: dict[str, str], old: Sequence[str]) -> bytes:

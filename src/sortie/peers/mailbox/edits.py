@@ -41,8 +41,13 @@ def new_mailbox(agents: Sequence[str], at: float) -> bytes:
 def next_id(mailbox: Mailbox, at: float, others: Collection[str] = ()) -> str:
     """The number after the last one of this day, in the file and among `others`: rows and cards of the archive."""
     day = day_of(at)
-    there = (number_on(day, card.message.id) for card in mailbox.cards)
-    last = max((*there, *(number_on(day, one) for one in others)), default=0)
+    last = max((number_on(day, one) for one in others), default=0)
+    for card in mailbox.newest_first:
+        if card.reading.order < day:
+            break
+        last = max(last, number_on(day, card.message.id))
+        if last and card.reading.order.startswith(day):
+            break  # the others of this day have lower numbers
     return f"MSG-{day}-{last + 1:03}"
 
 

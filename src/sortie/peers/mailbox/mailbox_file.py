@@ -6,12 +6,13 @@ an older version over messages or answers, whoever writes next puts them back, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ...errors import SortieError
+from ...protocol.changing_places import wait_for_writers
 from ...workflow.problems import did_you_mean, listed
 from ..author import Author
 from ..journal import Record
@@ -29,10 +30,13 @@ from .transitions import People, check_move, is_there_already, status_after
 from .write_card import LONGEST_ANSWER, answer_line, one_line, piece_of
 
 ARCHIVE = "MAILBOX_ARCHIVE.md"
+_TRIES = 20
+_TRIES_TO_READ = 3
+_SAVE = 2.0  # seconds that an editor needs at most
 
 
-class _Taken(Exception):
-    """Somebody who knows nothing of our lock has used the ID meanwhile."""
+class _Changed(Exception):
+    """Somebody who knows nothing of our lock saved the file meanwhile: an ID is taken now, or a message is gone."""
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -62,7 +66,7 @@ class MailboxFile:
 
     def read(self) -> Mailbox:
         """As it is; raises where it is damaged, because an empty mailbox would say that there is no mail."""
-        return self.sound(self.document.read())
+        return self.settled(self.document.read)
 
     def unread(self, agent: str) -> list[Message]:
         """What this agent has not answered in any way, the oldest first."""
@@ -79,64 +83,74 @@ class MailboxFile:
             raise SortieError("A message without a receiver reaches nobody.", fix=f"Name {self._who()}.")
         if folded(draft.closure_owner) not in ("", NONE, "sender", "maintainer"):
             draft = replace(draft, closure_owner=self._known(draft.closure_owner))
-        with self.document.held() as held:
-            back = restored(self, held, at)
+
+        def write(held: Held, back: tuple[str, ...]) -> Done:
             if key and held.done(key):
                 return Done(message=self._sent_with(key), repeated=True, restored=back)
-            while True:
-                mailbox = self.sound(held.read())
-                new_id = next_id(mailbox, at, self._other_ids(mailbox, at))
-                message = message_of(draft, new_id, author, recipients, at)
-                record = record_of(author, at, f"{new_id} sent", text=piece_of(message), key=key)
-                try:
-                    self._rewrite(held, mailbox, _adding(message, self.roster.names), record)
-                except _Taken:
-                    continue
-                return Done(message=message, restored=back)
+            mailbox = self.settled(held.read)
+            new_id = self._free_id(held, mailbox, at)
+            message = message_of(draft, new_id, author, recipients, at)
+            if key:
+                held.note(record_of(author, at, "", key=_taken(new_id)))
+            record = record_of(author, at, f"{new_id} sent", text=piece_of(message), key=key or _taken(new_id))
+
+            def edit(now: Mailbox) -> bytes:
+                if now is not mailbox and now.find(new_id):
+                    raise _Changed
+                return with_message(now, message, self.roster.names)
+
+            self._rewrite(held, mailbox, edit, record)
+            return Done(message=message, restored=back)
+
+        return self._written(write, at)
 
     def move(
         self, message_id: str, to: Status, author: Author, *, at: float, said: str = "", disposition: str = ""
     ) -> Done:
         """Change the status of a message in place, with a line on the card that says who, when and why."""
         said = one_line(said, LONGEST_ANSWER, "This answer")
-        with self.document.held() as held:
-            back = restored(self, held, at)
-            mailbox = self.sound(held.read())
-            card = one_card(mailbox, message_id)
-            if is_there_already(card.message, to, author):
-                return Done(message=card.message, repeated=True, restored=back)
-            check_move(card.message, to, author, self.people, disposition)
-            words = said if to == "closed" else f"{to}: {said}" if said else to
-            line = answer_line(author.name, at, words, form=card.message.form, closed=disposition)
+        words = said if to == "closed" else f"{to}: {said}" if said else to
+
+        def write(held: Held, back: tuple[str, ...]) -> Done:
+            mailbox = self.settled(held.read)
+            message = one_card(mailbox, message_id).message
+            if is_there_already(message, to, author):
+                return Done(message=message, repeated=True, restored=back)
+            line = answer_line(author.name, at, words, form=message.form, closed=disposition)
 
             def edit(now: Mailbox) -> bytes:
-                there = one_card(now, message_id)
-                check_move(there.message, to, author, self.people, disposition)
-                status = status_after(there.message, to, author, self.people)
-                return with_answer(now, there, [(status, line)], self.roster.names)
+                card = _still_there(now, message_id)
+                check_move(card.message, to, author, self.people, disposition)
+                status = status_after(card.message, to, author, self.people)
+                return with_answer(now, card, [(status, line)], self.roster.names)
 
-            self._rewrite(held, mailbox, edit, record_of(author, at, f"{card.message.id} {to}", text=line))
-            after = one_card(parse(held.read()), message_id).message
-        return Done(message=after, restored=back)
+            self._rewrite(held, mailbox, edit, record_of(author, at, f"{message.id} {to}", text=line))
+            found = parse(held.read()).find(message_id)
+            return Done(message=found[0].message if found else message, restored=back)
 
-    def remark(self, message_id: str, subject: str, said: str, author: Author, *, at: float) -> None:
+        return self._written(write, at)
+
+    def remark(self, message_id: str, subject: str, said: str, author: Author, *, at: float) -> Done:
         """Add a line to a card and leave its status alone; `subject` is one word for what happened."""
-        with self.document.held() as held:
-            restored(self, held, at)
-            mailbox = self.sound(held.read())
-            form = one_card(mailbox, message_id).message.form
-            line = answer_line(author.name, at, one_line(said, LONGEST_ANSWER, "This remark"), form=form)
+
+        def write(held: Held, back: tuple[str, ...]) -> Done:
+            mailbox = self.settled(held.read)
+            message = one_card(mailbox, message_id).message
+            line = answer_line(author.name, at, one_line(said, LONGEST_ANSWER, "This remark"), form=message.form)
 
             def edit(now: Mailbox) -> bytes:
-                return with_answer(now, one_card(now, message_id), [("", line)], self.roster.names)
+                return with_answer(now, _still_there(now, message_id), [("", line)], self.roster.names)
 
-            self._rewrite(held, mailbox, edit, record_of(author, at, f"{message_id} {subject}", text=line))
+            self._rewrite(held, mailbox, edit, record_of(author, at, f"{message.id} {subject}", text=line))
+            return Done(message=message, restored=back)
+
+        return self._written(write, at)
 
     def rederive(self, author: Author, at: float) -> bool:
         """Make snapshot, queue and summary right again; whether anything was wrong."""
         with self.document.held() as held:
             restored(self, held, at)
-            mailbox = self.sound(held.read())
+            mailbox = self.settled(held.read)
             if rederived(mailbox, self.roster.names) == mailbox.data:
                 return False
             self._rewrite(
@@ -153,11 +167,40 @@ class MailboxFile:
                 return archive, archive.find(message_id)[-1]
         return mailbox, one_card(mailbox, message_id)
 
+    def _written(self, write: Callable[[Held, tuple[str, ...]], Done], at: float) -> Done:
+        """Under the lock, and after what others saved over is back; once more where they just did it again."""
+        for _ in range(_TRIES):
+            with self.document.held() as held:
+                try:
+                    return write(held, restored(self, held, at))
+                except _Changed:
+                    continue
+        raise SortieError(
+            f"{self.path} was saved by another program {_TRIES} times while it was being written.",
+            fix="Close the editor that has it open.",
+        )
+
     def _rewrite(self, held: Held, mailbox: Mailbox, edit: Callable[[Mailbox], bytes], record: Record) -> None:
         def change(raw: bytes) -> bytes:
             return edit(mailbox if raw == mailbox.data else self.sound(raw))
 
         held.rewrite(change, record)
+
+    def _free_id(self, held: Held, mailbox: Mailbox, at: float) -> str:
+        """The next one; none that was ever given, also where the file is an older one just now."""
+        others = self._other_ids(mailbox, at)
+        while held.done(_taken(new_id := next_id(mailbox, at, others))):
+            others.append(new_id)
+        return new_id
+
+    def settled(self, read: Callable[[], bytes]) -> Mailbox:
+        """The mailbox when nobody is in the middle of a save. One that is empty for a moment is not damaged."""
+        for _ in range(_TRIES_TO_READ):
+            wait_for_writers(self.path, _SAVE)
+            mailbox = parse(read())
+            if not mailbox.damage:
+                return mailbox
+        return self.sound(mailbox.data)
 
     def sound(self, data: bytes) -> Mailbox:
         mailbox = parse(data)
@@ -203,13 +246,15 @@ class MailboxFile:
             return Message(id=message_id)
 
 
-def _adding(message: Message, agents: Sequence[str]) -> Callable[[Mailbox], bytes]:
-    def edit(mailbox: Mailbox) -> bytes:
-        if mailbox.find(message.id):
-            raise _Taken
-        return with_message(mailbox, message, agents)
+def _still_there(mailbox: Mailbox, message_id: str) -> Card:
+    if not mailbox.find(message_id):
+        raise _Changed
+    return one_card(mailbox, message_id)
 
-    return edit
+
+def _taken(message_id: str) -> str:
+    """The key under which it is on record that an ID was given."""
+    return f"given:{message_id}"
 
 
 def _headings(data: bytes, beginning: bytes) -> list[str]:

@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"MSG-(?:[\w.]{1,60}-)??(\d{8})-(\d{3,12})")
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
-class Ack(Struct, frozen=True, kw_only=True):
+class Ack(Struct, frozen=True, kw_only=True, gc=False):
     """An answer on the card, by anybody, of any form. `actor` is empty where it does not say who."""
 
     actor: str = ""
@@ -49,7 +49,7 @@ class Ack(Struct, frozen=True, kw_only=True):
     kind: Literal["ack", "reply"] = "ack"
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, gc=False):
     """As it stands in the file. What the card does not say has the default; `status_text` is the word it has."""
 
     id: str
@@ -76,7 +76,7 @@ class Message(Struct, frozen=True, kw_only=True):
 @lru_cache(4096)
 def folded(name: str) -> str:
     """A name for comparing: `Codex` is `codex`, and `Maintainer (relayed by Claude)` is the maintainer."""
-    return name.partition("(")[0].strip().strip("*`_@").casefold()
+    return name.partition("(")[0].strip(" \t\r\n*`_@").casefold()
 
 
 def status_in(text: str) -> tuple[Status | None, str]:
@@ -145,14 +145,15 @@ def unread_by(messages: Iterable[Message], agents: Iterable[str]) -> dict[str, l
     """For each of these agents what is unread by it, in the order of the messages; by the folded name."""
     found: dict[str, list[Message]] = {folded(agent): [] for agent in agents}
     for message in messages:
-        if message.status == "closed":
+        to = message.recipients
+        # Nearly all messages are to one: for those it is quick to see.
+        if len(to) == 1 and (name := folded(to[0])) != EVERYBODY:
+            if message.status == "new" and name in found:
+                found[name].append(message)
             continue
-        if has_several(message):
-            for name in found:
-                if is_unread(message, name):
-                    found[name].append(message)
-        elif message.status == "new" and message.recipients and (name := folded(message.recipients[0])) in found:
-            found[name].append(message)
+        for name in found:
+            if is_unread(message, name):
+                found[name].append(message)
     return found
 
 

@@ -35,6 +35,7 @@ _BEGINNINGS: dict[bytes, SectionName] = {
     b"closed summary": "closed",
 }
 
+_MARK = b"##"
 _CARD = b"### MSG-"
 _SECTION = b"## "
 _NUMBER = re.compile(rb"(?:\d{1,3}[.)]? )?")
@@ -46,14 +47,11 @@ _RULE = re.compile(
 _OLD_FIELDS = (b"\nTo:", b"\nFrom:", b"\nSubject:", b"\nStatus:")
 
 
-class Card(Struct, frozen=True):
+class Card(Struct, frozen=True, gc=False):
     start: int
     end: int
     reading: Reading
-
-    @property
-    def message(self) -> Message:
-        return self.reading.message
+    message: Message
 
 
 class Section(Struct, frozen=True):
@@ -84,8 +82,11 @@ class Mailbox:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.eol = b"\r\n" if b"\r\n" in data[: data.find(b"\n") + 1] else b"\n"
-        headings = sorted([*_at_line_starts(data, _CARD), *_old_cards(data)])
-        sections = [(at, name) for at in _at_line_starts(data, _SECTION) if (name := _section_name(data, at))]
+        marks = _at_line_starts(data, _MARK)
+        headings = [at for at in marks if data.startswith(_CARD, at)]
+        if old := list(_old_cards(data)):
+            headings = sorted([*headings, *old])
+        sections = [(at, name) for at in marks if (name := _section_name(data, at))]
         self.hidden: Hidden = hidden_in(data, sorted([*headings, *(at for at, _ in sections)]))
         if self.hidden.ranges:
             headings = [at for at in headings if not self.hidden.covers(at)]
@@ -98,15 +99,15 @@ class Mailbox:
 
     @cached_property
     def newest_first(self) -> tuple[Card, ...]:
-        cards = self.cards
-        if all(cards[n].reading.order >= cards[n + 1].reading.order for n in range(len(cards) - 1)):
-            return cards
-        return tuple(sorted(cards, key=lambda card: card.reading.order, reverse=True))
+        orders = [card.reading.order for card in self.cards]
+        if orders == sorted(orders, reverse=True):
+            return self.cards
+        return tuple(sorted(self.cards, key=lambda card: card.reading.order, reverse=True))
 
     @property
     def messages(self) -> list[Message]:
         """The newest first."""
-        return [card.reading.message for card in self.newest_first]
+        return [card.message for card in self.newest_first]
 
     def section(self, name: SectionName) -> Section | None:
         return next((section for section in self.sections if section.name == name), None)
@@ -153,15 +154,10 @@ def parse(data: bytes) -> Mailbox:
     return Mailbox(data)
 
 
-def _at_line_starts(data: bytes, token: bytes) -> Iterator[int]:
+def _at_line_starts(data: bytes, token: bytes) -> list[int]:
     first = 3 if data.startswith(b"\xef\xbb\xbf") else 0
-    if data.startswith(token, first):
-        yield first
-    needle = b"\n" + token
-    at = data.find(needle)
-    while at >= 0:
-        yield at + 1
-        at = data.find(needle, at + 1)
+    found = [match.start() + 1 for match in re.finditer(b"\n" + token, data)]
+    return [first, *found] if data.startswith(token, first) else found
 
 
 def _old_cards(data: bytes) -> Iterator[int]:
@@ -173,6 +169,8 @@ def _old_cards(data: bytes) -> Iterator[int]:
 
 
 def _section_name(data: bytes, at: int) -> SectionName | None:
+    if not data.startswith(_SECTION, at):
+        return None
     title = data[at + len(_SECTION) : at + 60].lstrip().lower()
     title = title[_NUMBER.match(title).end() :]  # type: ignore[union-attr]
     return next((name for beginning, name in _BEGINNINGS.items() if title.startswith(beginning)), None)
@@ -185,8 +183,8 @@ def _cards(data: bytes, starts: list[int], sections: list[int]) -> tuple[Card, .
         before = bisect_right(starts, section) - 1
         if before >= 0:
             ends[before] = min(ends[before], section)
-    readings = map(read_card, [data[start:end] for start, end in zip(starts, ends, strict=True)])
-    return tuple(map(Card, starts, ends, readings))
+    readings = [read_card(data[start:end]) for start, end in zip(starts, ends, strict=True)]
+    return tuple(map(Card, starts, ends, readings, [reading.message for reading in readings]))
 
 
 def _line_end(data: bytes, at: int) -> int:

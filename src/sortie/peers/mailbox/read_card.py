@@ -53,7 +53,7 @@ _LONGEST_SUBJECT = 160  # in a row
 _LONGEST_NAME = 3  # in words
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class Reading(Struct, frozen=True, kw_only=True, gc=False):
     """A message, its place among others, its row of the open queue, and what was not understood, by offset."""
 
     message: Message

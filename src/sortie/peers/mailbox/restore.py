@@ -15,7 +15,7 @@ from ..shared_document import Held
 from .edits import with_answer, with_card
 from .message import STATUSES, folded, has_several, receivers, state_of
 from .parse import Card, parse
-from .read_card import acks_in
+from .read_card import acks_in, read_card
 from .transitions import least_far
 from .write_card import answer_line, card_around
 
@@ -63,13 +63,13 @@ def _put_back(file: MailboxFile, held: Held, message_id: str, records: Sequence[
 
 def _whole_again(raw: bytes, message_id: str, records: Sequence[Record], line: str, file: MailboxFile) -> bytes:
     mailbox, agents = parse(raw), file.roster.names
-    found = mailbox.find(message_id)
     sent = next((record for record in records if record.subject.endswith(" sent")), None)
+    found = [card for card in mailbox.find(message_id) if not sent or _is_the_same(card, sent)]
     if mailbox.damage or len(found) > 1 or not (found or sent):
         return raw
     if sent and not found:
         mailbox = parse(with_card(mailbox, card_around(message_id, "new", sent.text), agents))
-    card = mailbox.find(message_id)[0]
+    card = found[0] if found else mailbox.find(message_id)[0]
     answers = [(_status_in(record), record.text) for record in records if _is_lacking(card, record)]
     if not answers and found:
         return raw
@@ -81,6 +81,12 @@ def _whole_again(raw: bytes, message_id: str, records: Sequence[Record], line: s
     card = mailbox.find(message_id)[0]
     states = [state_of(card.message, name) for name in receivers(card.message, file.roster.agents)]
     return with_answer(mailbox, card, [(closing[0] if closing else least_far(states), line)], agents)
+
+
+def _is_the_same(card: Card, sent: Record) -> bool:
+    """Whether it is the message that was sent, and not another one to which somebody gave its ID."""
+    message = read_card(card_around(card.message.id, "new", sent.text).encode()).message
+    return (message.date, folded(message.sender)) == (card.message.date, folded(card.message.sender))
 
 
 def _is_lacking(card: Card, record: Record) -> bool:
