@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .engine.orchestrator import Orchestrator
     from .engine.report import Summary
     from .engine.service import serve
+    from .engine.turn_taking import take_turn
     from .errors import (
         AgentError,
         ConfigurationError,
@@ -32,11 +33,27 @@ if TYPE_CHECKING:
     )
     from .hosts.host import Host, HostInfo, RunLost, RunNotFound
     from .hosts.local_host import LocalHost
+    from .peers.author import Author
+    from .peers.charter.charter import Charter, parse_charter
+    from .peers.charter.charter_file import CharterFile
+    from .peers.finding import Finding
+    from .peers.mailbox.draft import Draft
+    from .peers.mailbox.mailbox_file import MailboxFile
+    from .peers.mailbox.message import Message
+    from .peers.mailbox.parse import parse as parse_mailbox
+    from .peers.place import Place, find_place, place_at
+    from .peers.settings import PeerSettings, load_settings
+    from .peers.turns.conclude import TurnReport
+    from .peers.worklog.event import Event
+    from .peers.worklog.events import events_of
+    from .peers.worklog.parse import parse as parse_worklog
+    from .peers.worklog.worklog_file import Cursor, WorklogFile
     from .plans.load import load_plan
     from .plans.plan import Plan
     from .protocol.status_file import Status, delete_status, parse_status, read_status
     from .runs.spec import AgentSpec, HooksSpec, PromptSpec, RunLimits, RunSpec, WorkspaceSpec
     from .sources.issues import IssueSource
+    from .sources.peer_turns import PeerSource
     from .sources.plan_tasks import PlanSource
     from .sources.source import RunFacts, Source, Write
     from .trackers.tracker import Candidates, Tracker, TrackerSettings
@@ -54,6 +71,7 @@ _HOMES = {
     "engine.report": ("Summary",),
     "engine.orchestrator": ("Orchestrator",),
     "engine.service": ("serve",),
+    "engine.turn_taking": ("take_turn",),
     "errors": (
         "AgentError",
         "ConfigurationError",
@@ -65,15 +83,35 @@ _HOMES = {
     ),
     "hosts.host": ("Host", "HostInfo", "RunLost", "RunNotFound"),
     "hosts.local_host": ("LocalHost",),
+    "peers.author": ("Author",),
+    "peers.charter.charter": ("Charter", "parse_charter"),
+    "peers.charter.charter_file": ("CharterFile",),
+    "peers.finding": ("Finding",),
+    "peers.mailbox.draft": ("Draft",),
+    "peers.mailbox.mailbox_file": ("MailboxFile",),
+    "peers.mailbox.message": ("Message",),
+    "peers.place": ("Place", "find_place", "place_at"),
+    "peers.settings": ("PeerSettings", "load_settings"),
+    "peers.turns.conclude": ("TurnReport",),
+    "peers.worklog.event": ("Event",),
+    "peers.worklog.events": ("events_of",),
+    "peers.worklog.worklog_file": ("Cursor", "WorklogFile"),
     "plans.load": ("load_plan",),
     "plans.plan": ("Plan",),
     "protocol.status_file": ("Status", "delete_status", "parse_status", "read_status"),
     "runs.spec": ("AgentSpec", "HooksSpec", "PromptSpec", "RunLimits", "RunSpec", "WorkspaceSpec"),
     "sources.issues": ("IssueSource",),
+    "sources.peer_turns": ("PeerSource",),
     "sources.plan_tasks": ("PlanSource",),
     "sources.source": ("RunFacts", "Source", "Write"),
     "trackers.tracker": ("Candidates", "Tracker", "TrackerSettings"),
     "workspace.directory": ("workspace_key",),
+}
+
+# Those that have another name at home.
+_CALLED = {
+    "parse_mailbox": ("peers.mailbox.parse", "parse"),
+    "parse_worklog": ("peers.worklog.parse", "parse"),
 }
 
 __all__ = [
@@ -83,11 +121,18 @@ __all__ = [
     "AgentSession",
     "AgentSettings",
     "AgentSpec",
+    "Author",
     "Blocker",
     "Candidates",
+    "Charter",
+    "CharterFile",
     "Claim",
     "Comment",
     "ConfigurationError",
+    "Cursor",
+    "Draft",
+    "Event",
+    "Finding",
     "HookError",
     "HooksSpec",
     "Host",
@@ -98,9 +143,14 @@ __all__ = [
     "Limits",
     "LocalHost",
     "Look",
+    "MailboxFile",
+    "Message",
     "Next",
     "Orchestrator",
     "Outcome",
+    "PeerSettings",
+    "PeerSource",
+    "Place",
     "Plan",
     "PlanSource",
     "Policy",
@@ -121,16 +171,26 @@ __all__ = [
     "Tracker",
     "TrackerError",
     "TrackerSettings",
+    "TurnReport",
     "Usage",
+    "WorklogFile",
     "WorkspaceError",
     "WorkspaceSpec",
     "Write",
     "decide",
     "delete_status",
+    "events_of",
+    "find_place",
     "load_plan",
+    "load_settings",
+    "parse_charter",
+    "parse_mailbox",
     "parse_status",
+    "parse_worklog",
+    "place_at",
     "read_status",
     "serve",
+    "take_turn",
     "workspace_key",
 ]
 
@@ -138,7 +198,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{home}", __name__), name)
+    home, called = _CALLED.get(name, ("", name))
+    home = home or next((home for home, names in _HOMES.items() if name in names), "")
+    if home:
+        return getattr(import_module(f".{home}", __name__), called)
     raise AttributeError(f"module 'sortie' has no attribute {name!r}")

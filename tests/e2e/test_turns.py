@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,6 +234,36 @@ def test_the_budget_of_a_day_bounds_the_turns_of_a_day(peers):
     refused = peers.sortie("turn", "bob", "-t", "y", code=3)
     assert "budget of the day is used up: all of 1 turns used" in refused.stderr
     assert len(peers.turns()) == 1
+
+
+def test_a_limit_of_the_provider_ends_the_turn_and_holds_up_nobody(peers):
+    """LOG-11: nothing waits for it; the next turn is a person's wish like every other."""
+    limited = {"kind": "mock", "command": "", "env": [], "options": {"turns": [{"outcome": "rate_limited"}]}}
+    peers.settings({"Alice": limited, "Bob": {**limited, "options": {"turns": [{"input_tokens": 900}]}}})
+    report = peers.turn("alice", None, "-t", "x", code=3)
+    assert report["outcome"] == "failed" and "limit is reached" in report["reason"]
+    assert peers.turn("bob", None, "-t", "y")["tokens"] == 900
+    peers.settings(
+        {"Bob": {**limited, "options": {"turns": [{"input_tokens": 900}]}}}, budget={"per_turn": {"tokens": 7}}
+    )
+    report = peers.turn("bob", None, "-t", "z", code=3)
+    assert [finding["kind"] for finding in report["findings"]] == ["over budget"]
+
+
+def test_a_turn_can_be_taken_from_python(peers):
+    program = (
+        "import sortie, sys; found = sortie.take_turn(sys.argv[1], 'alice', task='From Python'); "
+        "print(found.result.outcome, found.turn.number, [file.path for file in found.changes.files])"
+    )
+    peers.script("alice", "echo 2 > src/api.py")
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(peers.root)],
+        env=peers.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "succeeded 1 ['src/api.py']\n", done.stderr
 
 
 def test_what_was_taken_can_be_looked_at(peers):

@@ -35,6 +35,7 @@ from .revert import ORCHESTRATOR, Reverted, revert
 from .review import BRANCH_DELETED, MILD, NO_LANE, Review
 from .snapshot import Snapshot, recall
 
+OVER_BUDGET = "over budget"
 # What no rule forbids outright, and the maintainer has to know all the same.
 _WORTH_A_LOOK = (NO_LANE, ONLY_IN_MAIL, BRANCH_DELETED)
 _NEEDED: tuple[Document, ...] = ("worklog", "mailbox")
@@ -94,7 +95,7 @@ class _Conclusion:
             reverted = self._taken_back(looked)
             told = self._adopt(before)
         changes = looked.facts.changes if looked else Changes()
-        findings = tuple(looked.findings) if looked else ()
+        findings = (*(looked.findings if looked else ()), *self._over_budget())
         documents = {*looked.facts.paths.values()} if looked else set[str]()
         files = [file.path for file in changes.files if file.path not in documents]
         for recording in recordings(self._turn, self._result, files, told, self._session.roster.maintainer):
@@ -147,6 +148,16 @@ class _Conclusion:
             with self._going_on():
                 SharedDocument(path_of(self._place, document)).restore()
         return done
+
+    def _over_budget(self) -> Iterator[Finding]:
+        """What a turn uses is known when it is over."""
+        bounds, result = self._session.settings.budget.per_turn, self._result
+        if bounds.tokens is not None and result.tokens > bounds.tokens:
+            sentence = f"The turn used {result.tokens:,} tokens, and budget.per_turn allows {bounds.tokens:,}."
+            yield Finding(kind=OVER_BUDGET, sentence=sentence)
+        if bounds.usd is not None and result.usd > bounds.usd:
+            sentence = f"The turn cost ${result.usd:.2f}, and budget.per_turn allows ${bounds.usd:.2f}."
+            yield Finding(kind=OVER_BUDGET, sentence=sentence)
 
     # -- what is recorded -------------------------------------------------------------------------------------
 
