@@ -8,6 +8,9 @@ import pytest
 
 from sortie.cli.main import main
 from sortie.cli.worklog_look import TYPES
+from sortie.peers.author import Author
+from sortie.peers.mailbox.draft import Draft
+from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.place import place_at
 from sortie.peers.turn_register import TurnRegister
 from sortie.peers.worklog.event import EVENT_TYPES
@@ -181,6 +184,36 @@ def test_status_shows_who_works_and_what_is_open(log):
     log.done("decide", "PROP-001", "yes")
     assert log.done("status", "--json").json()["open"]["proposals"] == []
     assert log.say("status", "--as", "Alice").code == 2
+
+
+def test_a_decision_names_what_it_ends(log):
+    """LOG-02: --about takes proposals, entries and messages, and nothing that is none of them."""
+    log.done("propose", "Use TOML", "x", "--as", "Alice")
+    objection = ["object", "width", "--counter", "4", "--recommended-by", "Alice", "--recommended", "2"]
+    (name,) = log.done(*objection, "--as", "Bob").lines
+    mailbox = MailboxFile(place_at(log.root))
+    author = Author(name="Alice", role="agent")
+    mailbox.create(author, 1.0)
+    message = mailbox.send(Draft(to=("Mira",), subject="formats"), author, at=2.0).message.id
+    before = log.text
+    for wrong, meant in (
+        ("PROP-010", "PROP-001"),
+        (f"{name[:-1]}x", name),
+        (f"{message[:-1]}9", message),
+        ("TOML", "."),
+    ):
+        refused = log.say("decide", "Formats", "--about", wrong)
+        assert (refused.code, log.text) == (1, before)
+        assert wrong in refused.err
+        assert meant in refused.err
+    log.done("decide", "Formats", "as they are", "--about", "PROP-001", "--about", name, "--about", message)
+    assert f"- **About:** PROP-001, {name}, {message}\n" in log.text
+    (decision,) = log.done("events", "--json", "--type", "decision.recorded").json()
+    assert decision["payload"]["about"] == ["PROP-001", name, message]
+    assert set(decision["links"]) == {"PROP-001", name, message}
+    still_open = log.done("status", "--json").json()["open"]
+    assert (still_open["proposals"], still_open["objections"]) == ([], [])
+    assert "ends" in log.done("decide", "--help").out
 
 
 def test_since_tells_what_happened_since_the_last_turn_however_often(log):

@@ -174,6 +174,7 @@ def object_command(
 @click.command("decide")
 @click.argument("title")
 @click.argument("decision", default="")
+@click.option("--about", multiple=True, metavar="ID", help="What it ends: PROP-…, wl-… or MSG-…; repeat it.")
 @click.option("--mode", type=click.Choice(MODES), help="How it came about; the maintainer's own: by adjudication.")
 @click.option("--with", "participants", multiple=True, metavar="NAME", help="Who took part; repeat it.")
 @click.option("--rationale", default="", metavar="TEXT", help="Why.")
@@ -185,6 +186,7 @@ def object_command(
 def decide_command(
     title: str,
     decision: str,
+    about: tuple[str, ...],
     mode: str | None,
     participants: tuple[str, ...],
     rationale: str,
@@ -197,7 +199,8 @@ def decide_command(
     """Record a decision: an entry, and a row of the decision index.
 
     DECISION is the TITLE if left out; `-` reads it from standard input. A maintainer decision is one that the
-    maintainer's own command records; an agent records what was agreed on, with --mode.
+    maintainer's own command records; an agent records what was agreed on, with --mode. It ends the proposals and
+    objections that it names: with --about, by their title, or by an id in its text.
     """
     from ..peers.worklog.compose import Decision
 
@@ -216,6 +219,7 @@ def decide_command(
         rationale=text_from(rationale),
         outcome=text_from(outcome),
         follow_up=text_from(follow_up),
+        about=_known_ids(place, about),
     )
     return record(place, what, author, root=root, as_json=as_json)
 
@@ -236,6 +240,33 @@ def escalate_command(
     place = place_with_log(root)
     what = Escalation(subject=subject, reason=text_from(reason), message_id=message_id)
     return record(place, what, writer(place, as_name), root=root, as_json=as_json)
+
+
+def _known_ids(place: Place, ids: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids, each once; one that nothing has is refused."""
+    if not ids:
+        return ()
+    from ..peers.mailbox.mailbox_file import MailboxFile
+    from ..peers.worklog.events import events_of
+    from ..peers.worklog.open_items import open_items
+    from ..peers.worklog.worklog_file import WorklogFile
+    from ..workflow.problems import did_you_mean
+
+    events = events_of(WorklogFile(place.worklog).read())
+    proposals = {str(event.payload.get("id")) for event in events if event.event_type.startswith("proposal.")}
+    known = proposals.union(*({event.entry_id, event.event_id} for event in events))
+    found: dict[str, None] = {}
+    for one in ids:
+        if one.upper().startswith("MSG-"):
+            found[MailboxFile(place).find(one)[1].message.id] = None
+        elif one in known:
+            found[one] = None
+        else:
+            waiting = (event.event_id for event in open_items(events).objections)
+            meant = did_you_mean(one, [*proposals, *waiting]) or "."
+            fix = "`sortie worklog status` shows what is open, `sortie worklog events` everything."
+            raise SortieError(f'There is no "{one[:80]}" in the work log{meant}', fix=fix)
+    return tuple(found)
 
 
 def _proposals(place: Place) -> dict[str, Event]:

@@ -20,6 +20,7 @@ from sortie.peers.worklog.compose import (
 from sortie.peers.worklog.heading import strict_heading
 
 AT = 1_800_000_000.0
+IDS = ("PROP-001", "wl-0123456789abcdef", "MSG-20260101-001")
 
 # What could be taken for structure, or change how a terminal shows it.
 HOSTILE = (
@@ -141,6 +142,7 @@ recordables: st.SearchStrategy[AnyRecordable] = st.one_of(
         rationale=texts,
         outcome=texts,
         follow_up=texts,
+        about=st.lists(st.sampled_from(IDS), max_size=3).map(tuple),
     ),
     st.builds(Escalation, subject=titles, reason=titles, message_id=st.sampled_from(["", "MSG-20260101-001"])),
     st.builds(Note, title=titles, text=texts),

@@ -96,6 +96,7 @@ def expected(what: AnyRecordable, actor: str) -> list[tuple[str, str, dict[str, 
                 "rationale": value(what.rationale),
                 "outcome": value(what.outcome),
                 "follow_up": value(what.follow_up),
+                "about": list(what.about),
             }
             return [("decision.recorded", one_line(what.title), payload)]
         case Escalation():

@@ -71,6 +71,18 @@ def test_a_proposal_and_its_objections_are_open_until_a_decision_names_one_of_th
     assert len(left_by(proposal, objection, away).objections) == 1
 
 
+def test_a_decision_ends_what_it_says_it_is_about():
+    """LOG-02: by an id of any kind, whatever its title and however many others its text names."""
+    proposal = ("Bob", Proposal(id="FORMAT-1", title="Use TOML", proposal="for all"))
+    objection = ("Alice", Objection(about="spaces", recommended_by="Bob", recommended="two", counter="four"))
+    (left,) = left_by(objection).objections
+    many = " ".join(f"PROP-{number:03}" for number in range(200))
+    for about in (("FORMAT-1",), (left.event_id,), ("FORMAT-1", left.event_id)):
+        what = Decision(title="Formats", decision=many, mode="maintainer adjudication", about=about)
+        after = left_by(objection, proposal, ("Maintainer", what))
+        assert (after.proposals == (), after.objections == ()) == ("FORMAT-1" in about, left.event_id in about)
+
+
 @pytest.mark.timeout(30)
 def test_tens_of_thousands_of_open_handoffs_are_counted_in_little_time():
     text = "".join(f"\n14:{n % 60:02} — Alice: step {n} (1 pass). Next: Bob work {n}.\n" for n in range(20_000))

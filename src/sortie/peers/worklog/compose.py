@@ -59,6 +59,7 @@ MOST_ENTRY = 262_144
 _MARKS = "#:*|<>`()[]\\"
 _NO_NAME = re.compile("[" + re.escape(_MARKS) + "]")
 _ID = re.compile(r"[A-Z][A-Z0-9]{0,15}-[0-9]{1,12}")
+_ANY_ID = re.compile(r"[A-Za-z][A-Za-z0-9]{0,39}(?:-[A-Za-z0-9.]{1,40}){1,4}")
 
 
 def compose(what: AnyRecordable, *, actor: str, at: float) -> str:
@@ -138,6 +139,15 @@ def _title(text: str, what: str) -> str:
 def _id(text: str) -> str:
     if not _ID.fullmatch(text):
         raise SortieError(f"{text[:40]!r} is no id of a proposal.", fix="They look like PROP-001.")
+    return text
+
+
+def _named(text: str) -> str:
+    if not _ANY_ID.fullmatch(text):
+        raise SortieError(
+            f"{text[:40]!r} is no id of anything.",
+            fix="They look like PROP-001, wl-0123456789abcdef or MSG-20261118-001.",
+        )
     return text
 
 
@@ -221,17 +231,18 @@ def _decision(what: Decision, at: float) -> str:
             f"{what.mode[:40]!r} is no mode of decision.", fix=f"Choose {', '.join(get_args(DecisionMode))}."
         )
     people = ", ".join(checked_name(name) for name in what.participants)
-    return "\n".join(
-        (
-            f"- **Decision:** {_value(what.decision, 'decision')}",
-            f"- **Decision mode:** {what.mode}",
-            f"- **Participants:** {people or 'none'}",
-            f"- **Rationale:** {_value(what.rationale, 'rationale')}",
-            f"- **Outcome:** {_value(what.outcome, 'outcome')}",
-            f"- **Timestamp:** {time_text(at)}",
-            f"- **Follow-up actions:** {_value(what.follow_up, 'follow-up actions')}",
-        )
-    )
+    lines = [
+        f"- **Decision:** {_value(what.decision, 'decision')}",
+        f"- **Decision mode:** {what.mode}",
+        f"- **Participants:** {people or 'none'}",
+        f"- **Rationale:** {_value(what.rationale, 'rationale')}",
+        f"- **Outcome:** {_value(what.outcome, 'outcome')}",
+        f"- **Timestamp:** {time_text(at)}",
+        f"- **Follow-up actions:** {_value(what.follow_up, 'follow-up actions')}",
+    ]
+    if what.about:
+        lines.append(f"- **About:** {', '.join(_named(one) for one in what.about)}")
+    return "\n".join(lines)
 
 
 def _escalation(what: Escalation) -> str:

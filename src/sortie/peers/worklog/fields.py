@@ -37,6 +37,7 @@ _KNOWN = {
     "objection deadline": "objection_deadline",
     "decision": "decision",
     "decision mode": "mode",
+    "about": "about",
     "participants": "participants",
     "rationale": "rationale",
     "outcome": "outcome",

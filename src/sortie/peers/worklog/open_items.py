@@ -87,4 +87,5 @@ def _owners_and_tasks(handoff: Event) -> Iterator[str]:
 def _names(event: Event, *, links: Iterable[str]) -> set[str]:
     """What it is about and its ids; and for what answers others, those that it links to."""
     payload = (str(event.payload.get(key, "")) for key in ("id", "decision"))
-    return {fold(name) for name in (event.entry_id, event.subject, *payload, *links)} - {""}
+    about = map(str, event.payload.get("about", ()))
+    return {fold(name) for name in (event.entry_id, event.subject, *payload, *about, *links)} - {""}

@@ -109,6 +109,7 @@ def _decision(title: str, fields: Fields, body: str) -> dict[str, Any]:
     return {
         "decision": fields.get("decision") or title or body,
         **{key: fields.get(key, "") for key in ("mode", "participants", "rationale", "outcome", "follow_up")},
+        "about": list(items(fields.get("about", ""))),
     }
 
 

@@ -77,6 +77,8 @@ class Objection(Struct, frozen=True, kw_only=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
+    """`about` are ids of what it ends: proposals, objections, messages."""
+
     title: str
     decision: str
     mode: DecisionMode
@@ -84,6 +86,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     rationale: str = ""
     outcome: str = ""
     follow_up: str = ""
+    about: tuple[str, ...] = ()
 
 
 class Escalation(Struct, frozen=True, kw_only=True):
