@@ -54,10 +54,11 @@ COMMANDS = [
 
 
 def record_all(checkout: Checkout) -> list[str]:
+    """The ids of the events."""
     printed = []
     for arguments, _ in COMMANDS:
         printed += checkout.done(*arguments, "--as", "alice").lines
-    return printed
+    return [line for line in printed if line.startswith("wl-")]
 
 
 def test_every_type_of_event_is_written_and_read_back(log):
@@ -170,6 +171,17 @@ def test_who_proposed_amends(log):
     log.done(
         "object", "anything", "--counter", "z", "--recommended-by", "Alice", "--recommended", "w", "--as", "Bob"
     )
+
+
+def test_a_proposal_is_told_by_which_id_others_know_it(log):
+    """LOG-02: that of the entry, and the one that `amend`, `object` and `decide` take."""
+    name, proposal_id = log.done("propose", "Use TOML", "x", "--as", "Alice").lines
+    assert (name[:3], proposal_id) == ("wl-", "PROP-001")
+    assert log.done("propose", "Tabs", "x", "--id", "TABS-1", "--as", "Alice").lines[1] == "TABS-1"
+    told = log.done("propose", "Spaces", "x", "--as", "Bob", "--json").json()
+    assert told["proposal_id"] == "PROP-002"
+    assert "proposal_id" not in log.done("append", "x", "--json").json()
+    log.done("amend", proposal_id, "y", "--as", "Alice")
 
 
 def test_status_shows_who_works_and_what_is_open(log):

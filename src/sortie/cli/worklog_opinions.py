@@ -53,7 +53,10 @@ def propose_command(
     as_name: str,
     as_json: bool,
 ) -> int:
-    """Propose an approach or a design. PROPOSAL says what; `-` reads it from standard input."""
+    """Propose an approach or a design. PROPOSAL says what; `-` reads it from standard input.
+
+    Prints the id of the entry, and below it the one by which others amend it, object to it and decide about it.
+    """
     from ..peers.worklog.compose import Proposal
 
     place = place_with_log(root)

@@ -31,7 +31,7 @@ note_option = click.option("--note", default="", metavar="TEXT", help="Anything 
 
 
 def record(place: Place, what: AnyRecordable, author: Author, *, root: Path | None, as_json: bool) -> int:
-    """Write it, and print the id of each event. It is written whether anybody reads that or not."""
+    """Write it, and print the ids of events and proposal. It is written whether anybody reads that or not."""
     from ..peers.worklog.worklog_file import WorklogFile
 
     recorded = WorklogFile(place.worklog).record(what, author, at=time.time())
@@ -39,9 +39,10 @@ def record(place: Place, what: AnyRecordable, author: Author, *, root: Path | No
     tell_lost(recorded.lost, root)
     if as_json:
         lost = [one.subject for one in recorded.lost]
-        print_json({"event_ids": recorded.event_ids, "written_by": author.name, "lost": lost})
+        called = {"proposal_id": recorded.proposal_id} if recorded.proposal_id else {}
+        print_json({"event_ids": recorded.event_ids, **called, "written_by": author.name, "lost": lost})
     else:
-        click.echo("\n".join(recorded.event_ids))
+        click.echo("\n".join(filter(None, (*recorded.event_ids, recorded.proposal_id))))
     return code
 
 

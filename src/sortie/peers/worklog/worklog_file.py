@@ -53,9 +53,11 @@ _PROPOSAL = re.compile(rb"PROP-([0-9]{1,9})\b")
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
-    """`repeated`: an entry with this key was written before, and nothing was written now."""
+    """`repeated`: an entry with this key was written before, and nothing was written now. `proposal_id` is what a
+    new proposal is called by others."""
 
     event_ids: tuple[str, ...]
+    proposal_id: str = ""
     lost: tuple[Record, ...] = ()
     repeated: bool = False
 
@@ -102,7 +104,8 @@ class WorklogFile:
             event_ids = self._new_ids(text)
             record = _record(author, at, key=key, subject=" ".join(event_ids), text=text)
             self._write(held, what, name, at, text, record, _status_after(what) if set_status else "")
-            return Recorded(event_ids=event_ids, lost=held.lost)
+            proposal_id = what.id if isinstance(what, Proposal) else ""
+            return Recorded(event_ids=event_ids, proposal_id=proposal_id, lost=held.lost)
 
     def set_status(self, agent: str, text: str, author: Author, at: float) -> None:
         name = checked_name(agent)
