@@ -63,8 +63,11 @@ def test_a_session_of_two_agents_and_a_maintainer(peers):
         "sortie worklog object 'Format' --recommended-by Alice --recommended 'YAML' --counter 'JSON' "
         "--reason 'everybody reads it' >> \"$DIARY\" 2>&1"
     )
+    peers.turn("bob", "true")
+    assert peers.turns()[-1].task == "The parser", "without a task it takes up what was handed to it"
+    assert "No task was named" in peers.prompt(2, "bob") and "3 pass" in peers.prompt(2, "bob")
     peers.turn("bob", objection, "--kind", "review")
-    assert "3 pass" in peers.prompt(2, "bob") and "written by: Alice:" in peers.prompt(2, "bob")
+    assert "written by: Alice:" in peers.prompt(2, "bob") and "3 pass" not in peers.prompt(3, "bob")
     (raised,) = peers.events("objection.raised")
     assert (raised.actor, raised.payload["counter"]) == ("Bob", "JSON"), peers.diary()
     assert json.loads(peers.sortie("turn", "--next", "--json").stdout)["proposed"][0]["agent"] == "Alice"
@@ -73,11 +76,11 @@ def test_a_session_of_two_agents_and_a_maintainer(peers):
     (decision,) = [event for event in peers.events("decision.recorded") if event.subject == "Format"]
     assert decision.actor == "Ada"
     peers.turn("alice", "true", "--task", "Go on")
-    told = peers.prompt(3, "alice")
+    told = peers.prompt(4, "alice")
     assert told.count("JSON it is") == 1 and "written by: Ada:" in told
     assert told.count("Counter-recommendation: Format") == 1
     peers.turn("alice", "true", "--task", "Go on")
-    again = peers.prompt(4, "alice")
+    again = peers.prompt(5, "alice")
     assert "JSON it is" not in again and "Counter-recommendation" not in again
 
 

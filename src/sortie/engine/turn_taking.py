@@ -85,7 +85,7 @@ class TurnTaking:
     def take(self, order: TurnOrder) -> TurnReport:
         session = open_session(self._place)
         name, agent = session.agent(order.agent)
-        with self._alone(name, order.label):
+        with self._alone(name, order.label or order.kind):
             self.conclude_earlier(session)
             if missing := missing_program(self._place, agent, self._environ):
                 raise missing

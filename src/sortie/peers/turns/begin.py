@@ -22,6 +22,9 @@ from ..roster import Roster, fold
 from ..settings import PeerAgent, PeerSettings, load_settings
 from ..turn_register import Turn, TurnRegister
 from ..worklog.compose import Claim
+from ..worklog.events import events_of
+from ..worklog.heading import names_in
+from ..worklog.open_items import open_items
 from ..worklog.worklog_file import WorklogFile
 from .briefing import Heard, brief
 from .checkout import Checkout, open_checkout
@@ -33,7 +36,7 @@ from .snapshot import Snapshot, refs_of, take_before
 LONGEST_TASK = 16_000
 _LONGEST_LABEL = 100
 _LABELS: Mapping[TurnKind, str] = {
-    "work": "what was handed over",
+    "work": "what there is to do",
     "review": "review of the work of others",
     "mailbox": "check the mailbox",
 }
@@ -49,9 +52,8 @@ class TurnOrder(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it is called in the status line and in entries."""
-        first = self.task.strip().partition("\n")[0].strip()
-        return shortened(first, _LONGEST_LABEL) or _LABELS[self.kind]
+        """What the task is called in the status line and in entries; empty where none is named."""
+        return shortened(self.task.strip().partition("\n")[0].strip(), _LONGEST_LABEL)
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -146,7 +148,7 @@ def begin(session: Session, order: TurnOrder, at: float) -> Begun:
     turn = register.begin(
         agent=name,
         kind=order.kind,
-        task=order.label,
+        task=order.label or (_handed_over(place, name) if order.kind == "work" else "") or _LABELS[order.kind],
         began=at,
         cursor=heard.cursor,
         least=_unused(checkout),
@@ -186,6 +188,15 @@ def _brief(session: Session, order: TurnOrder, turns: Sequence[Turn]) -> tuple[B
         task=order.task.strip(),
     )
     return replace(briefing, command=order.command), heard
+
+
+def _handed_over(place: Place, agent: str) -> str:
+    """What was handed to the agent last, and nobody has taken up yet."""
+    handoffs = open_items(events_of(WorklogFile(place.worklog).read())).handoffs
+    for event in reversed(handoffs):
+        if any(fold(name) == fold(agent) for name in names_in(str(event.payload.get("next_owner", "")))):
+            return shortened(str(event.payload.get("next_task") or event.subject), _LONGEST_LABEL)
+    return ""
 
 
 def _composed(briefing: Briefing, number: int) -> str:

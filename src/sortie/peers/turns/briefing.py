@@ -29,14 +29,17 @@ from .outcome import HEARD
 from .prompt import Briefing, Interrupted, Lanes, Quote, TurnKind
 from .snapshot import recall
 
+_MOST_QUOTED = 500
 _MOST_INTERRUPTED = 3
 _GOVERNANCE = 4_000
 
 
 class Heard(Struct, frozen=True, kw_only=True):
-    """`since` is where the agent had read the log to, `cursor` where it has read to with this turn."""
+    """`since` is where the agent had read the log to, `cursor` where it has read to with this turn. `earlier` is
+    how many entries there are before those that are quoted: of very many nobody quotes all."""
 
     quotes: tuple[Quote, ...]
+    earlier: int
     since: str
     cursor: str
 
@@ -49,12 +52,15 @@ def last_heard(turns: Sequence[Turn], agent: str) -> Turn | None:
 
 def news_for(worklog: WorklogFile, turns: Sequence[Turn], agent: str) -> Heard:
     """Each entry once, the oldest first."""
-    last = last_heard(turns, agent)
-    since = last.cursor if last else ""
+    heard = last_heard(turns, agent)
+    since = heard.cursor if heard else ""
     events, cursor = worklog.since(_decoded(since))
-    log = worklog.read() if events else None
-    quotes = tuple(_quotes(events, log, worklog.written_by())) if log else ()
-    return Heard(quotes=quotes, since=since, cursor=cursor.encode())
+    first_of = dict[str, Event]()
+    for event in events:
+        first_of.setdefault(event.entry_id, event)
+    last = [*first_of.values()][-_MOST_QUOTED:]
+    quotes = tuple(_quotes(last, worklog.read(), worklog.written_by())) if last else ()
+    return Heard(quotes=quotes, earlier=len(first_of) - len(last), since=since, cursor=cursor.encode())
 
 
 def _decoded(text: str) -> Cursor | None:
@@ -65,12 +71,11 @@ def _decoded(text: str) -> Cursor | None:
 
 
 def _quotes(events: Sequence[Event], log: Worklog, written: Mapping[str, Record]) -> Iterator[Quote]:
-    entries = {entry.entry_id: entry for entry in log.entries}
+    wanted = {event.entry_id for event in events}
+    entries = {entry_id: entry for entry in log.entries if (entry_id := entry.entry_id) in wanted}
     rows = {row.row_id: log.data[row.start : row.end].decode("utf-8", "replace") for row in log.index}
-    first_of = dict[str, Event]()
     for event in events:
-        first_of.setdefault(event.entry_id, event)
-    for entry_id, event in first_of.items():
+        entry_id = event.entry_id
         entry, record = entries.get(entry_id), written.get(entry_id)
         text = entry.text if entry else rows.get(entry_id, event.subject)
         is_same = record is not None and (entry is None or entry.digest == record.digest)
@@ -190,6 +195,7 @@ def brief(
         charter=charter_text(charter),
         lanes=lanes_for(charter, agent),
         news=heard.quotes,
+        news_before=heard.earlier,
         mail=mail,
         interrupted=interrupted_before(place, turns, agent),
     )

@@ -62,8 +62,9 @@ class Lanes(Struct, frozen=True, kw_only=True):
 
 class Briefing(Struct, frozen=True, kw_only=True):
     """All that a prompt is made of. `news` is what the log has had since the agent's last turn, the oldest first;
-    `mail` what waits for it, in the order in which it is to be read. `charter` are governance and criteria, as
-    text. `has_tools`: the agent can call the tools of Sortie, and `command` is how it starts Sortie in a shell."""
+    `news_before` is how many entries came before these. `mail` is what waits for it, in the order of reading.
+    `charter` are governance and criteria, as text. `has_tools`: the agent can call the tools of Sortie, and
+    `command` is how it starts Sortie in a shell."""
 
     agent: str
     maintainer: str
@@ -73,6 +74,7 @@ class Briefing(Struct, frozen=True, kw_only=True):
     charter: str = ""
     lanes: Lanes = Lanes()
     news: tuple[Quote, ...] = ()
+    news_before: int = 0
     mail: tuple[Quote, ...] = ()
     interrupted: tuple[Interrupted, ...] = ()
     has_tools: bool = True
@@ -139,10 +141,11 @@ def _news(briefing: Briefing, blocks: _Blocks) -> Iterator[str]:
     if not briefing.news:
         yield "Nothing was recorded in the work log."
         return
-    from_last = reversed([*enumerate(briefing.news, 1)])
+    from_last = reversed([*enumerate(briefing.news, briefing.news_before + 1)])
     kept = _within(LONGEST_NEWS, (_quoted(f"Entry {number}", quote, blocks) for number, quote in from_last))
-    yield f"The work log has {_count(len(briefing.news), 'new entry', 'new entries')}, the oldest first."
-    if left := len(briefing.news) - len(kept):
+    total = briefing.news_before + len(briefing.news)
+    yield f"The work log has {_count(total, 'new entry', 'new entries')}, the oldest first."
+    if left := total - len(kept):
         yield f"Only the last {len(kept)} are here. {left} more: `{briefing.command} worklog since`."
     yield from reversed(kept)
 
