@@ -14,7 +14,6 @@ from tests import npm
 from tests.e2e.processes import is_alive, wait_for
 
 from .network import LoopbackWorld
-from .plan_scene import gate
 from .scene import PATIENCE
 from .turn_scene import SORTIE, TOKENS_OF_A_STEP, TurnScene, quoted_in, the_one
 
@@ -260,8 +259,11 @@ def test_urgent_mail_is_escalated_whatever_its_receiver_writes_of_it(turns_of, b
 def test_a_turn_whose_orchestrator_was_killed_is_ended_and_told_to_the_next_one(turns_of, tmp_path, alice, bob):
     """LOG-14: nothing of it lives on when the next agent works; it is claimed once and interrupted once."""
     scene = turns_of(alice, bob)
-    step, begun, _ = gate(tmp_path)
-    process = scene.start("Alice", "Half of it", [{"shell": "echo half > src/half.txt"}, step, {"text": "Never."}])
+    begun = tmp_path / "begun"
+    # Some programs end by themselves when nobody listens any more; what they let loose does not.
+    writer = f"while :; do i=$((i+1)); echo $i > src/half.txt; touch {begun}; sleep 0.01; done"
+    loose = f"setsid -f sh -c '{writer}' </dev/null >/dev/null 2>&1; sleep 600"
+    process = scene.start("Alice", "Half of it", [{"shell": loose}, {"text": "Never."}])
     wait_for(begun.exists, PATIENCE, scene.said)
     left = scene.living()
     process.kill()
@@ -278,6 +280,8 @@ def test_a_turn_whose_orchestrator_was_killed_is_ended_and_told_to_the_next_one(
     assert "looked" in seen and "State:" not in seen, "somebody still lived when the next agent worked"
     assert not any(is_alive(pid) for pid in left)
     assert scene.living() == []
+    kept = [scene.git("show", f"refs/sortie/turns/{turn}:src/half.txt") for turn in ("1/after", "2/before")]
+    assert kept == [scene.read("src/half.txt")] * 2, "it still wrote when its turn was looked at"
 
     (claimed,) = scene.events("claimed", "Alice")
     (note,) = scene.events("note")
