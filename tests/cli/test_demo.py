@@ -83,6 +83,50 @@ def test_the_demo_of_a_plan_for_programs(tmp_path, capsys):
     }
 
 
+def test_the_demo_of_peers_goes_as_scripted_and_what_it_advises_works(tmp_path):
+    """LOG-01 LOG-08 LOG-11 LOG-12: a session from the charter to the last turn, each turn asked for by a person.
+    It goes the same way where an agent starts it: the maintainer is played by the demo."""
+    place = tmp_path / "demo"
+    environ = {"PATH": "/usr/bin:/bin", "COLUMNS": "80"}
+    argv = [sys.executable, "-m", "sortie", "demo", "peers", "--keep", str(place)]
+    done = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**environ, "CLAUDECODE": "1", "SORTIE_RUN_ID": "r1", "GIT_DIR": str(tmp_path)},
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("  ✓ ") == 6 and "✗" not in done.stdout
+    assert "claimed, completed, handoff, escalation (2)" in done.stdout
+    assert "$ sortie turn ada --task 'Do what was decided.'" in done.stderr
+    assert "$ sortie turn" not in done.stdout
+    advice = [re.split(r"  +", line.strip())[1] for line in done.stdout.partition("What next\n")[2].splitlines()]
+    assert len(advice) == 8
+    for command in advice:
+        tried = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=50, env=environ)
+        assert tried.returncode == 0, command + tried.stderr
+    assert not place.exists()
+
+
+def test_the_demo_of_peers_for_programs(tmp_path, capsys):
+    said = ask(capsys, "demo", "peers", "--keep", str(tmp_path / "demo"), "--json")
+    played = json.loads(said.out)
+    assert said.code == 0 and played["ok"] and len(played["checks"]) == 6
+    assert [turn["agent"] for turn in played["turns"]] == ["ada", "ben", "ada", "ada", "ben"]
+    assert {event["session_id"] for event in played["events"]} == {"greetings-1"}
+
+
+def test_the_demo_of_peers_says_what_it_needs(tmp_path):
+    """Without git there is no turn, and no traceback either."""
+    (tmp_path / "bin").mkdir()
+    argv = [sys.executable, "-m", "sortie", "demo", "peers", "--keep", str(tmp_path / "demo")]
+    environ = {"PATH": str(tmp_path / "bin")}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=environ, encoding="utf-8")
+    assert (done.returncode, "git was not found" in done.stderr) == (1, True), done.stderr
+
+
 def test_another_demo_than_there_is_is_refused(capsys):
     said = ask(capsys, "demo", "circus")
-    assert said.code == 2 and "'issues', 'plan'" in said.err
+    assert said.code == 2 and "'issues', 'plan', 'peers'" in said.err

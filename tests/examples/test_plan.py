@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .embedded import EMBEDDED, EXAMPLE, contents
+from .embedded import PLAN
 
 TASKS = ["collect", "features", "fixes", "credits", "notes", "review", "announce", "benchmarks", "speed"]
 
@@ -19,7 +19,7 @@ class Copy:
     """A copy of the example, and the command run in it."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = shutil.copytree(EXAMPLE, directory, ignore=shutil.ignore_patterns("plan.work"))
+        self.directory = shutil.copytree(PLAN.example, directory, ignore=shutil.ignore_patterns("plan.work"))
 
     def sortie(self, *words: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "sortie", "plan", *words]
@@ -41,7 +41,7 @@ def copy(tmp_path):
 
 
 def test_the_demo_embeds_it_as_it_is():
-    assert contents(EMBEDDED) == contents(EXAMPLE), "run: python -m tests.examples.embedded"
+    assert PLAN.contents(PLAN.copy) == PLAN.contents(PLAN.example), "run: python -m tests.examples.embedded"
 
 
 def test_the_plan_has_no_mistake(copy):

@@ -16,7 +16,7 @@ from .main import DONE, FAILED, decided
 from .printing import print_json, styled
 from .store_access import json_option
 
-SHOWS = ("issues", "plan")
+SHOWS = ("issues", "plan", "peers")
 
 
 @click.command("demo")
@@ -26,8 +26,9 @@ SHOWS = ("issues", "plan")
 def demo_command(show: str, keep: Path | None, as_json: bool) -> int:
     """See Sortie do its job: no account, no network, about ten seconds.
 
-    `sortie demo` works off six issues, `sortie demo plan` runs nine tasks that wait for each other. It runs in a
-    directory of its own and checks itself: exit code 0 where everything went as scripted.
+    `sortie demo` works off six issues, `sortie demo plan` runs nine tasks that wait for each other, and in `sortie
+    demo peers` two agents take turns in one repository. It runs in a directory of its own and checks itself: exit
+    code 0 where everything went as scripted.
     """
     if keep and keep.exists() and any(keep.iterdir()):
         raise SortieError(f"{keep} is not empty.", fix="Name a directory that does not exist yet.")

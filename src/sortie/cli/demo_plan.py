@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import closing
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,7 +18,7 @@ from ..protocol.task_status import WRITER, read_task_status
 from ..sources.plan_tasks import PlanSource
 from ..store.connect import connect_readonly
 from ..store.queries import events
-from .demo_show import DemoCheck, Played, Show, templates
+from .demo_show import DemoCheck, Played, Show, copy_templates
 from .plan_run import serve_plan
 from .plan_status import look_at, plain, print_standing
 
@@ -34,18 +33,7 @@ CORRECTED = "corrected/benchmarks.csv"
 
 
 def _prepare(directory: Path) -> None:
-    _copy(templates("plan"), directory)
-
-
-def _copy(source: Traversable, target: Path) -> None:
-    target.mkdir(exist_ok=True)
-    for entry in source.iterdir():
-        place = target / entry.name
-        if entry.is_dir():
-            _copy(entry, place)
-        else:
-            place.write_bytes(entry.read_bytes())
-            place.chmod(0o755 if entry.name.endswith(".sh") else 0o644)
+    copy_templates("plan", directory)
 
 
 def _play(directory: Path) -> Played:

@@ -42,3 +42,19 @@ class Show(Struct, frozen=True, kw_only=True):
 def templates(show: str) -> Traversable:
     """Where the files of a show lie in this package."""
     return files("sortie.cli").joinpath("templates", show)
+
+
+def copy_templates(show: str, target: Path) -> None:
+    """All of them, as they are; scripts can be run."""
+    _copy(templates(show), target)
+
+
+def _copy(source: Traversable, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    for entry in source.iterdir():
+        place = target / entry.name
+        if entry.is_dir():
+            _copy(entry, place)
+        else:
+            place.write_bytes(entry.read_bytes())
+            place.chmod(0o755 if entry.name.endswith(".sh") else 0o644)

@@ -25,7 +25,7 @@ _DECIDED = "sortie.exit_code"
 
 # The order of the help page; commands that do their work in one breath share a line.
 FAMILIES = {
-    ("demo",): "see it work, without an account; also: demo plan",
+    ("demo",): "see it work; also: demo plan, demo peers",
     ("init",): "write a commented WORKFLOW.md to begin with",
     ("validate",): "every problem of a workflow, with file and line",
     ("doctor",): "what a run needs, and how to get what is missing",
