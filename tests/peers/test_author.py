@@ -23,6 +23,24 @@ try:
 except AuthorityError as error:
     print("refused:", error)
 """
+# The orchestrator of a turn that goes on, and a process below it that bears no mark at all.
+IN_A_TURN = """
+import subprocess, sys
+from pathlib import Path
+from sortie.peers.place import place_at
+from sortie.peers.turn_register import TurnRegister
+TurnRegister(place_at(Path(sys.argv[1]))).begin(agent="Alice", kind="work", began=3.0, run_id="run-c")
+subprocess.run(sys.argv[2:])
+"""
+# A process below so many others.
+DEEP = """
+import os, sys
+for _ in range(int(sys.argv[1])):
+    if child := os.fork():
+        os.waitpid(child, 0)
+        os._exit(0)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 ALICE = ("Alice", "agent", "run-a")
 REFUSED = "refused"
 
@@ -84,6 +102,21 @@ def test_who_left_everybody_above_is_known_by_the_limit(scene):
     """LOG-05: a process that went into the background and cleaned its environment is still of its turn."""
     assert scene.asked(of_run=("store", "run-a")) == ALICE
     assert scene.asked(of_run=("store", "run-a"), SORTIE_RUN_ID="run-b") == ALICE
+
+
+@pytest.mark.parametrize("wanted", ["", "Mira", "Bob"])
+def test_who_took_off_every_mark_is_known_by_the_orchestrator_above(scene, tmp_path, wanted):
+    """LOG-05: what an agent let loose becomes a child of the orchestrator of its turn, and no maintainer."""
+    said = as_a_person([PYTHON, "-c", IN_A_TURN, str(tmp_path), *scene.command(wanted)])
+    if wanted:
+        assert said.startswith(f"refused: This is a turn of Alice, who cannot write as {wanted}.")
+    else:
+        assert json.loads(said) == {"name": "Alice", "role": "agent", "run_id": "run-c"}
+
+
+def test_who_hides_below_very_many_processes_is_not_the_maintainer(scene):
+    assert "does not say who is writing" in as_a_person([PYTHON, "-c", DEEP, "70", *scene.command()])
+    assert json.loads(as_a_person([PYTHON, "-c", DEEP, "20", *scene.command()]))["role"] == "maintainer"
 
 
 @pytest.mark.parametrize("marks", [{"SORTIE_RUN_ID": "run-x"}, {"of_run": ("store", "run-x")}])

@@ -1,8 +1,9 @@
 """Who a process writes as: decided by who runs it, never by what it says of itself.
 
 Everything that we start carries the mark of its run in its environment and in a resource limit, and so does all
-that it starts in turn. Other programs that run models mark their shells too. Only where there is no such mark is
-it a person who writes.
+that it starts in turn. Both can be taken off; but what was started in a turn and lost its parents is a child of the
+orchestrator of that turn, and the register knows that one. Other programs that run models mark their shells too.
+Only where there is none of these is it a person who writes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ..errors import SortieError
-from ..process.identity import RUN_MARK, is_of_run, limit_marker_of, mark_of
+from ..process.identity import RUN_MARK, is_of_run, limit_marker_of, mark_of, start_ticks
 from ..process.process_table import look_up
 from .place import Place
 from .turn_register import Turn, TurnRegister
@@ -46,6 +47,7 @@ class Author(Struct, frozen=True, kw_only=True):
 class _Marks(Struct, frozen=True):
     """What one process, this one or an ancestor, carries."""
 
+    pid: int
     run_id: str
     limit_marker: int
 
@@ -59,8 +61,9 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     wanted = wanted.strip()
     marks = list(_marks_of_ancestry(os.getpid()))
     run_ids = [one.run_id for one in marks if one.run_id]
-    is_run = any(one.run_id or one.limit_marker for one in marks)
-    if is_run and (turn := _turn_of(marks, TurnRegister(place).turns())) is not None:
+    # Nobody's shell is that deep; what lies above is hidden.
+    is_run = any(one.run_id or one.limit_marker for one in marks) or len(marks) == _MOST_ANCESTORS
+    if (turn := _turn_of(marks, TurnRegister(place).turns())) is not None:
         return _agent_of(turn, wanted)
     program = "a run of Sortie" if is_run else _agent_program()
     run_id = run_ids[0] if run_ids else ""
@@ -97,6 +100,11 @@ def _turn_of(marks: Sequence[_Marks], turns: Sequence[Turn]) -> Turn | None:
     started with can be changed by whoever starts it.
     """
     by_run = {turn.run_id: turn for turn in turns if turn.run_id}
+    owners = {turn.owner.pid: turn for turn in turns if turn.owner and turn.is_open}
+    for one in reversed(marks[1:]):
+        owned = owners.get(one.pid)
+        if owned and owned.owner and owned.owner.start_ticks == start_ticks(one.pid):
+            return owned
     for one in reversed(marks):
         for turn in reversed(turns):
             if turn.run_id and is_of_run(one.limit_marker, turn.run_id):
@@ -110,7 +118,7 @@ def _marks_of_ancestry(pid: int) -> Iterator[_Marks]:
     """This process first, then who started it, and so on."""
     for _ in range(_MOST_ANCESTORS):
         own = os.environ.get(RUN_MARK, "") if pid == os.getpid() else ""
-        yield _Marks(own or mark_of(pid, RUN_MARK), limit_marker_of(pid))
+        yield _Marks(pid, own or mark_of(pid, RUN_MARK), limit_marker_of(pid))
         process = look_up(pid)
         if process is None or process.ppid <= 0:
             return
