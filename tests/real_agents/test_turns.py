@@ -261,7 +261,7 @@ def test_a_turn_whose_orchestrator_was_killed_is_ended_and_told_to_the_next_one(
     scene = turns_of(alice, bob)
     begun = tmp_path / "begun"
     # Some programs end by themselves when nobody listens any more; what they let loose does not.
-    writer = f"while :; do i=$((i+1)); echo $i > src/half.txt; touch {begun}; sleep 0.01; done"
+    writer = f"while :; do i=$((i+1)); echo $i > src/half.txt; touch {begun}; sleep 0.05; done"
     loose = f"setsid -f sh -c '{writer}' </dev/null >/dev/null 2>&1; sleep 600"
     process = scene.start("Alice", "Half of it", [{"shell": loose}, {"text": "Never."}])
     wait_for(begun.exists, PATIENCE, scene.said)
@@ -301,5 +301,5 @@ def test_a_turn_whose_orchestrator_was_killed_is_ended_and_told_to_the_next_one(
 
 def answer_of(result: str) -> dict[str, Any]:
     """The data of a tool's answer, without what the agent's program writes around it."""
-    answer: dict[str, Any] = json.loads(result[result.find("{") : result.rfind("}") + 1])
-    return answer["data"]
+    data: dict[str, Any] = json.loads(result[result.find("{") : result.rfind("}") + 1])["data"]
+    return data
