@@ -131,7 +131,7 @@ def install(package: Path, where: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PYTHON_PAGE, re.S))
+@pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", PYTHON_PAGE.partition("\n## Peers\n")[0], re.S))
 def test_the_programs_of_the_python_page_run(copied, code):
     place = copied("python-program")
     (place / "program.py").write_text(code)
