@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
@@ -354,6 +355,50 @@ def test_verify_compares_with_the_record_and_restores(log):
     assert log.text.count("first words") == 1
     assert log.done("verify").out == "WORKLOG.md: as it was recorded\n"
     assert log.done("verify", "--restore").out == "nothing is lost\n"
+
+
+def test_what_is_restored_stands_as_it_was_written(log):
+    """LOG-04: in the order in which it was written, apart from each other, at the end of whole lines."""
+    before = log.text
+    for text in ("first", "second", "third"):
+        log.done("append", text, text, "--as", "Alice")
+    log.done("decide", "Tabs", "--mode", "consensus", "--as", "Bob")
+    log.path.write_text(log.text.replace("\nsecond\n", "\nsecond, changed\n"))
+    log.done("verify", "--restore")  # so that the second is on record after the third
+    log.path.write_text(before)
+    log.done("verify", "--restore")
+    assert [entry.title for entry in log.log.entries] == ["first", "second", "third", "Decision: Tabs"]
+    for entry in log.log.entries[1:]:
+        assert log.log.data[: entry.start].endswith(b"\n\n")
+    assert log.text.endswith("\n")
+    assert "\n\n\n" not in log.text.removeprefix(before)
+
+
+def test_a_changed_entry_that_stays_beside_what_is_restored_is_named(log):
+    """LOG-04: nobody throws away what was written by hand, and nobody calls it as it was recorded."""
+    (name,) = log.done("append", "one", "first words", "--as", "Alice").lines
+    log.path.write_text(log.text.replace("first words", "other words"))
+    restored = log.done("verify", "--restore")
+    assert restored.lines[0].startswith(f"put back {name}, of Alice")
+    assert restored.lines[1] == f"  what it was changed to stays: {name}, line 15"
+    after = log.say("verify")
+    assert after.code == 3
+    assert "WORKLOG.md:15: edited: " in after.out
+    assert "as it was recorded stands at line 19" in after.out
+    assert log.done("verify", "--restore").out == "nothing is lost\n"
+
+
+def test_a_clone_has_nothing_on_record_and_says_so(log):
+    """LOG-04: and names what can be looked at there."""
+    log.done("append", "one", "--as", "Alice")
+    log.done("decide", "Tabs")
+    shutil.rmtree(place_at(log.root).state)
+    said = log.done("verify")
+    assert said.out.startswith("WORKLOG.md: no record: Nothing is on record of its 2 entries here")
+    assert "sortie worklog verify --git" in said.out
+    assert "as it was recorded" not in said.out
+    assert len(said.lines) == 1
+    assert log.done("verify", "--json").json()[0]["kind"] == "no record"
 
 
 # -- what people do wrong -----------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def test_a_restoration_killed_anywhere_restores_each_text_once(scene):
     scene.path.write_bytes(b"# Log\n")
     for _ in killed_at_every_line(scene.document.restore):
         scene.document.restore()
-        assert scene.path.read_bytes() == b"# Log\n### one\n\nfirst\n"
+        assert scene.path.read_bytes() == b"# Log\n\n### one\n\nfirst\n"
         scene.put_back()
         scene.path.write_bytes(b"# Log\n")
 

@@ -262,12 +262,14 @@ def test_what_an_editor_threw_out_is_told_once_and_can_be_restored(path, save):
         assert held.lost == ()
     assert [one.text for one in document.missing()] == ["### one\n", "### two\n"]
     assert [one.text for one in document.restore()] == ["### one\n", "### two\n"]
-    assert path.read_bytes() == b"# Log\nmine\n### one\n### two\n"
+    assert path.read_bytes() == b"# Log\nmine\n\n### one\n\n### two\n"
     assert document.missing() == ()
     assert document.restore() == ()
     save(path, old)
     with document.held() as held:
-        assert [one.text for one in held.lost] == ["### one\n", "### two\n"], "what was restored can be lost again"
+        assert [one.text.strip() for one in held.lost] == ["### one", "### two"], (
+            "what was restored can be lost again"
+        )
 
 
 def test_what_is_lost_is_told_to_whoever_comes_after_one_that_failed(path):

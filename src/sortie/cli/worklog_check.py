@@ -108,14 +108,15 @@ def _compare(old: str, new: str, *, by: str, root: Path | None, as_json: bool) -
 def _journal(place: Place, root: Path | None, *, as_json: bool) -> int:
     from ..peers.roster import roster_of
     from ..peers.shared_document import SharedDocument
-    from ..peers.worklog.verify_journal import LOST, MILD, verify_journal
+    from ..peers.worklog.verify_journal import LOST, MILD, NO_RECORD, verify_journal
 
     log = log_at(place)
     missing = SharedDocument(place.worklog).missing()
     findings = verify_journal(log.read(), log.written_by(), missing, maintainer=roster_of(place).maintainer)
     report = _Report(NAME, MILD)
     report.add(findings)
-    code = report.tell("as it was recorded", as_json=as_json)
+    is_on_record = all(finding.kind != NO_RECORD for finding in findings)
+    code = report.tell("as it was recorded" if is_on_record else "", as_json=as_json)
     if any(finding.kind == LOST for finding in findings):
         click.echo(clean(runnable(f"{typed('worklog verify --restore', root)} puts back what was lost.")), err=True)
     return code
@@ -123,16 +124,26 @@ def _journal(place: Place, root: Path | None, *, as_json: bool) -> int:
 
 def _restore(place: Place, *, as_json: bool) -> int:
     from ..peers.shared_document import SharedDocument
+    from ..peers.worklog.event import entry_id_of
+    from ..peers.worklog.verify_journal import is_as_written
 
     restored = SharedDocument(place.worklog).restore()
     code = decided(DONE)
-    if as_json:
-        print_json([{"subject": one.subject, "author": one.author} for one in restored])
-        return code
+    log = log_at(place).read() if restored else None
+    by_id = {entry.entry_id: entry for entry in log.entries} if log else {}
+    told: list[dict[str, Any]] = []
     for one in restored:
         title = one.text.strip().partition("\n")[0].lstrip("# ")
-        click.echo(clean(f"put back {one.subject}, of {one.author}: {title}"))
-    if not restored:
+        entry = by_id.get(entry_id_of(one.subject.partition(" ")[0]))
+        line = log.line_of(entry.start) if log and entry and not is_as_written(entry, one) else None
+        told.append({"subject": one.subject, "author": one.author, "changed_at_line": line})
+        if not as_json:
+            click.echo(clean(f"put back {one.subject}, of {one.author}: {title}"))
+        if line and entry and not as_json:
+            click.echo(f"  what it was changed to stays: {entry.entry_id}, line {line}")
+    if as_json:
+        print_json(told)
+    elif not restored:
         click.echo("nothing is lost")
     return code
 
@@ -176,7 +187,7 @@ class _Report:
         self._found += [(finding, file or self._file, commit) for finding in findings]
 
     def tell(self, otherwise: str, *, as_json: bool) -> int:
-        """The exit code is settled before it is told; `otherwise` is said where nothing was found."""
+        """The exit code is settled before it is told; `otherwise` is said where nothing bad was found."""
         is_bad = any(finding.kind not in self._mild for finding, _, _ in self._found)
         code = decided(FOUND if is_bad else DONE)
         if as_json:
@@ -191,7 +202,7 @@ class _Report:
             subject = f" ({finding.subject})" if finding.subject else ""
             indent = "  " if commit is not None else ""
             click.echo(indent + clean(runnable(f"{place}: {finding.kind}: {finding.sentence}{subject}")))
-        if not is_bad:
+        if not is_bad and otherwise:
             click.echo(f"{clean(self._file)}: {otherwise}")
         return code
 

@@ -151,9 +151,12 @@ class Held:
         return missing(self._journal.lines(), content)
 
     def _restore(self) -> tuple[Record, ...]:
+        """In the order in which it was written: what was restored before is on record after what came later."""
         restored = []
-        for one in self._missing():
-            self._wrote(self._writer.append(one.record, of=(one.position,)))
+        for one in sorted(self._missing(), key=lambda one: (one.record.at, one.position)):
+            text = one.record.text.replace("\r\n", "\n").strip("\n")
+            record = msgspec.structs.replace(one.record, text=f"\n{text}\n")
+            self._wrote(self._writer.append(record, of=(one.position,)))
             restored.append(one.record)
         return tuple(restored)
 

@@ -18,8 +18,9 @@ from .verify_head import FALSE_DECISION, is_of
 LOST = "lost"
 UNKNOWN_AUTHOR = "author unknown"
 UNPROVEN_DECISION = "maintainer decision unproven"
+NO_RECORD = "no record"
 # Told, and no reason to refuse anything: people write by hand.
-MILD = frozenset({UNKNOWN_AUTHOR, UNPROVEN_DECISION})
+MILD = frozenset({UNKNOWN_AUTHOR, UNPROVEN_DECISION, NO_RECORD})
 _SHOWN = 80
 
 
@@ -28,15 +29,25 @@ def verify_journal(
 ) -> list[Finding]:
     """`missing` are the records whose text is not in the document or its archive any more."""
     lines = Lines(log.data)
-    entries = {entry.entry_id: entry for entry in log.entries}
-    found = [_gone(record, entries, lines) for record in missing]
-    unknown = []
-    for name, entry in entries.items():
-        record = written_by.get(name)
+    if log.entries and not written_by:
+        return [_no_record(len(log.entries)), *map(_lost, missing)]
+    recorded = {_normal(record): record for record in written_by.values()}
+    there: dict[bytes, int] = {}
+    changed: dict[str, tuple[Entry, Record]] = {}
+    unknown: list[Entry] = []
+    found: list[Finding] = []
+    for entry in log.entries:
+        text = normal(entry.text.encode())
+        there.setdefault(text, lines.number(entry.start))
+        record = recorded.get(text) or written_by.get(entry.entry_id)
         if record is None:
             unknown.append(entry)
-        else:
+        elif (text + b"\n").startswith(_normal(record) + b"\n"):  # perhaps with more text at its end
             found += _declared(entry, record, lines, maintainer)
+        else:
+            changed[entry.entry_id] = entry, record
+    found += [_changed(entry, record, lines, there.get(_normal(record), 0)) for entry, record in changed.values()]
+    found += [_lost(record) for record in missing if _name(record) not in changed]
     found += _unknown(unknown, lines, maintainer)
     return sorted(found, key=lambda finding: finding.line)
 
@@ -46,18 +57,35 @@ def is_as_written(entry: Entry, record: Record) -> bool:
     return normal(entry.text.encode()) == normal(record.text.encode())
 
 
-def _gone(record: Record, entries: Mapping[str, Entry], lines: Lines) -> Finding:
-    subject = record.subject.split(" ")[0]
-    name = entry_id_of(subject)
-    entry = entries.get(name)
-    title = shortened(record.text.strip().partition("\n")[0].lstrip("# "), _SHOWN)
-    if entry is not None and not is_as_written(entry, record):
-        said = f'The entry "{title}" was changed since {record.author} recorded it.'
-        return Finding(
-            kind=EDITED, subject=name, line=lines.number(entry.start), sentence=said, owner=record.author
-        )
-    said = f'"{title}", which {record.author} recorded at {time_text(record.at)}, is not in the work log any more.'
-    return Finding(kind=LOST, subject=name, sentence=said, owner=record.author)
+def _normal(record: Record) -> bytes:
+    return normal(record.text.encode())
+
+
+def _name(record: Record) -> str:
+    return entry_id_of(record.subject.split(" ")[0])
+
+
+def _title(record: Record) -> str:
+    return shortened(record.text.strip().partition("\n")[0].lstrip("# "), _SHOWN)
+
+
+def _no_record(entries: int) -> Finding:
+    many = "its one entry" if entries == 1 else f"its {entries:,} entries"
+    said = f"Nothing is on record of {many} here, as in a fresh clone: who wrote what is only what they say."
+    return Finding(kind=NO_RECORD, sentence=f"{said} `sortie worklog verify --git` looks at every commit.")
+
+
+def _changed(entry: Entry, record: Record, lines: Lines, also_at: int) -> Finding:
+    """`also_at` is the line where the entry stands as it was recorded."""
+    said = f'The entry "{_title(record)}" was changed since {record.author} recorded it'
+    said += f"; as it was recorded stands at line {also_at}." if also_at else "."
+    line = lines.number(entry.start)
+    return Finding(kind=EDITED, subject=entry.entry_id, line=line, sentence=said, owner=record.author)
+
+
+def _lost(record: Record) -> Finding:
+    said = f'"{_title(record)}", which {record.author} recorded at {time_text(record.at)}, is not in the work log'
+    return Finding(kind=LOST, subject=_name(record), sentence=f"{said} any more.", owner=record.author)
 
 
 def _declared(entry: Entry, record: Record, lines: Lines, maintainer: str) -> Iterator[Finding]:
