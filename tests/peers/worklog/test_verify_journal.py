@@ -109,6 +109,5 @@ def test_a_name_that_is_not_true_is_named(log):
     log.file.adopt(before, ALICE, AT)
     assert [(kind, owner) for kind, _, owner in log.found()] == [
         ("impersonated", "Bob"),
-        ("impersonated", "Mira"),
         ("false maintainer decision", "Mira"),
     ]

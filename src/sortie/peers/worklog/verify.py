@@ -27,6 +27,7 @@ from .verify_head import (
     index_changes,
     is_of,
     status_changes,
+    words_of_change,
 )
 
 EDITED = "edited"
@@ -151,14 +152,14 @@ class _Entries:
         if not by or is_of(by, self._maintainer) or (record and record.role != "agent"):
             return
         actor = entry.actor
-        if actor and fold(actor) in self._names and not is_of(actor, by):
-            yield self._about(entry, IMPERSONATED, f"was written by {by}")
         if decides_for_maintainer(entry, self._maintainer):
             yield self._about(
                 entry,
                 FALSE_DECISION,
                 f"was written by {by}, and only the maintainer's own command records a decision of the maintainer",
             )
+        elif actor and fold(actor) in self._names and not is_of(actor, by):
+            yield self._about(entry, IMPERSONATED, f"was written by {by}")
 
     def _line_ends(self, entries: list[int]) -> Finding:
         first = min(entries)
@@ -233,4 +234,4 @@ def _first_difference(before: str, after: str) -> str:
         return f'"{shortened(was, _SHOWN)}" went'
     if not was or (len(new) > len(old) and old[at:] == new[len(new) - len(old) + at :]):
         return f'"{shortened(became, _SHOWN)}" came'
-    return f'"{shortened(was, _SHOWN)}" became "{shortened(became, _SHOWN)}"'
+    return words_of_change(was, became)

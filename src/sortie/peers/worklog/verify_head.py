@@ -23,11 +23,24 @@ FALSE_DECISION = "false maintainer decision"
 
 _CHECKPOINT = "next review checkpoint"
 _SHOWN = 80
+_CONTEXT = 20
 
 
 def is_of(name: str, other: str) -> bool:
     """Whether both are the same person."""
     return fold(name) == fold(other)
+
+
+def words_of_change(was: str, became: str) -> str:
+    """Both as far as a sentence can show them, and always the place where they differ."""
+    pairs = enumerate(zip(was, became, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(was), len(became)))
+    start = same - _CONTEXT if same > _SHOWN - _CONTEXT else 0
+
+    def cut(text: str) -> str:
+        return f"{'…' if start else ''}{shortened(text[start:], _SHOWN)}"
+
+    return f'"{cut(was)}" became "{cut(became)}"'
 
 
 def status_changes(
@@ -79,7 +92,7 @@ def _status_sentence(line: StatusLine, was: StatusLine | None, became: StatusLin
     who = f" by {by}" if by else ""
     if was is None or became is None:
         return f"{name} was {'added' if became else 'removed'}{who}."
-    return f'{name} was changed{who}: "{shortened(was.text, _SHOWN)}" became "{shortened(became.text, _SHOWN)}".'
+    return f"{name} was changed{who}: {words_of_change(was.text, became.text)}."
 
 
 def index_changes(
@@ -162,4 +175,4 @@ def _twos(row: IndexRow) -> Iterator[tuple[int, str, int, str]]:
 
 def _difference(was: IndexRow, became: IndexRow) -> str:
     pairs = zip(_cells(was), _cells(became), strict=True)
-    return "; ".join(f'"{shortened(a, _SHOWN)}" became "{shortened(b, _SHOWN)}"' for a, b in pairs if a != b)
+    return "; ".join(words_of_change(a, b) for a, b in pairs if a != b)

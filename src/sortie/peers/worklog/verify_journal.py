@@ -91,12 +91,12 @@ def _lost(record: Record) -> Finding:
 def _declared(entry: Entry, record: Record, lines: Lines, maintainer: str) -> Iterator[Finding]:
     actor, line = entry.actor, lines.number(entry.start)
     title = shortened(entry.title or entry.heading, _SHOWN)
-    if actor and record.role == "agent" and not is_of(actor, record.author):
-        said = f'The entry "{title}" says that it is of {actor}; {record.author} wrote it.'
-        yield Finding(kind=IMPERSONATED, subject=entry.entry_id, line=line, sentence=said, owner=actor)
     if record.role != "maintainer" and decides_for_maintainer(entry, maintainer):
         said = f'The entry "{title}" says that the maintainer decided; {record.author} wrote it.'
         yield Finding(kind=FALSE_DECISION, subject=entry.entry_id, line=line, sentence=said, owner=actor)
+    elif actor and record.role == "agent" and not is_of(actor, record.author):
+        said = f'The entry "{title}" says that it is of {actor}; {record.author} wrote it.'
+        yield Finding(kind=IMPERSONATED, subject=entry.entry_id, line=line, sentence=said, owner=actor)
 
 
 def _unknown(entries: Iterable[Entry], lines: Lines, maintainer: str) -> Iterator[Finding]:
