@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from pathlib import Path
 from sortie.errors import SortieError
 from sortie.peers.journal import Record
 from sortie.peers.shared_document import SharedDocument
+
+# Of an entry: its writer, its number, and the attempt of that writer.
+Name = tuple[int, int, int]
 
 NAME = "WORKLOG.md"
 HEADER = "# Work log\n\n"
@@ -98,23 +102,24 @@ class Crowd:
         self._attempts = dict.fromkeys(range(writers), 0)
         self._writer_of: dict[int, int] = {}
         self._read_end, self._write_end = os.pipe()
+        self._heard: list[Name] = []
         self.kills = 0
         for writer in range(writers):
             self._start(writer)
 
-    def acknowledged(self) -> list[tuple[int, int, int]]:
+    def acknowledged(self) -> list[Name]:
         """The next acknowledgements; none when all writers are done."""
-        while not (raw := self._readable()):
-            self._reap(os.WNOHANG)
-            if not self._writer_of:
-                return []
-        found = [tuple(map(int, line.split())) for line in raw.splitlines()]
-        for writer, number, _ in found:
-            self._next[writer] = number + 1
-        return found  # type: ignore[return-value]
+        while self._writer_of and not self._heard:
+            self._listen(0.02)
+            self.restart_the_dead()
+        self._listen(0)
+        heard, self._heard = self._heard, []
+        return heard
 
     def kill_one(self, chance: random.Random) -> None:
         """Anybody, or whoever says to hold the lock now."""
+        if not self._writer_of:
+            return
         holder = self._holder() if chance.random() < 0.6 else 0
         victim = holder if holder in self._writer_of else chance.choice(list(self._writer_of))
         os.kill(victim, signal.SIGKILL)
@@ -126,25 +131,25 @@ class Crowd:
         except (OSError, ValueError, KeyError):
             return 0
 
-    def _readable(self) -> bytes:
-        import select
-
-        ready, _, _ = select.select([self._read_end], [], [], 0.02)
-        # Whole lines only: each was written at once, and the rest stays in the pipe.
-        return os.read(self._read_end, 1 << 16) if ready else b""
-
-    def _reap(self, flags: int) -> None:
-        for pid, writer in list(self._writer_of.items()):
-            done, code = os.waitpid(pid, flags)
-            if done:
-                del self._writer_of[pid]
-                if os.WIFEXITED(code):
-                    assert os.WEXITSTATUS(code) == 0, "a writer failed"
-                else:
-                    self._start(writer)
-
     def restart_the_dead(self) -> None:
-        self._reap(os.WNOHANG)
+        dead = [found for pid in self._writer_of if (found := os.waitpid(pid, os.WNOHANG))[0]]
+        # What they have acknowledged is to be known before anybody takes up their work.
+        self._listen(0)
+        for pid, code in dead:
+            writer = self._writer_of.pop(pid)
+            if os.WIFEXITED(code):
+                assert os.WEXITSTATUS(code) == 0, "a writer failed"
+            else:
+                self._start(writer)
+
+    def _listen(self, patience: float) -> None:
+        """Each acknowledgement was written at once, so there are whole lines only."""
+        while select.select([self._read_end], [], [], patience)[0]:
+            for line in os.read(self._read_end, 1 << 16).splitlines():
+                writer, number, attempt = map(int, line.split())
+                self._heard.append((writer, number, attempt))
+                self._next[writer] = number + 1
+            patience = 0
 
     def _start(self, writer: int) -> None:
         self._attempts[writer] += 1
@@ -172,7 +177,7 @@ def main() -> None:
     chance = random.Random(int(seed))
     editor = None if way == "none" else Editor(path, way, chance)
     crowd = Crowd(path, int(writers), int(entries))
-    acknowledged = []
+    acknowledged: list[Name] = []
     while found := crowd.acknowledged():
         acknowledged += found
         for _ in found:

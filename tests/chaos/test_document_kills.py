@@ -15,11 +15,10 @@ import pytest
 from sortie.peers.journal import Record
 from sortie.peers.shared_document import SharedDocument
 
-from .document_writers import HEADER, NAME, editors_line, entry, is_rewrite, status_line
+from .document_writers import HEADER, NAME, Name, editors_line, entry, is_rewrite, status_line
 
 ROOT = Path(__file__).parents[2]
 HEADING = re.compile(r"### w(\d+) n(\d+) a(\d+)\n")
-Name = tuple[int, int, int]
 
 
 @pytest.fixture
