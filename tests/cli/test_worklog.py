@@ -229,7 +229,7 @@ def test_a_decision_names_what_it_ends(log):
     assert "ends" in log.done("decide", "--help").out
 
 
-def test_since_tells_what_happened_since_the_last_turn_however_often(log):
+def test_since_tells_what_happened_since_the_last_turn_however_often(log, monkeypatch):
     """LOG-07: by the register of turns, by a turn, by a cursor."""
     register, file = TurnRegister(place_at(log.root)), WorklogFile(log.path)
     log.done("append", "before", "--as", "Bob")
@@ -252,6 +252,8 @@ def test_since_tells_what_happened_since_the_last_turn_however_often(log):
     assert log.say("since", "--cursor", "nonsense").code == 1
     assert log.say("since", "Alice", "--turn", "1").code == 2
     assert len(log.done("since", "Bob", "--json").json()["events"]) == 3
+    monkeypatch.setenv("CLAUDECODE", "1")
+    assert "Say of which agent: `sortie worklog since NAME`." in log.say("since").err
 
 
 def test_show_gives_entries_in_full(log):

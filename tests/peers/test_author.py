@@ -83,11 +83,12 @@ def test_in_a_turn_it_is_its_agent_and_nobody_else(scene):
     """LOG-05: an agent cannot write as another agent, nor as the maintainer."""
     assert scene.asked(SORTIE_RUN_ID="run-a") == ALICE
     assert scene.asked("alice", SORTIE_RUN_ID="run-a") == ALICE
-    for name in ("Bob", "Mira"):
+    for name, fix in (
+        ("Bob", "Leave out the name: the turn says who is writing."),
+        ("mira", "Only Mira can, with a command of their own, outside of any turn."),
+    ):
         said = scene.asked(name, SORTIE_RUN_ID="run-a")
-        assert said == f"refused: This is a turn of Alice, who cannot write as {name}. " + (
-            "Leave out the name: the turn says who is writing.\n"
-        )
+        assert said == f"refused: This is a turn of Alice, who cannot write as {name}. {fix}\n"
 
 
 @pytest.mark.parametrize(

@@ -103,12 +103,15 @@ def _cursor(place: Place, agent: str, encoded: str | None, number: int | None) -
         if found is None:
             raise SortieError(f"There is no turn {number} here.", fix="`sortie turn --list` shows them.")
     else:
-        from ..peers.author import author_of_process
+        from ..peers.author import AuthorityError, author_of_process
         from ..peers.roster import roster_of
         from ..peers.turns.briefing import last_heard
 
         roster = roster_of(place)
-        name = known_name(agent, roster, "AGENT") or author_of_process(place, maintainer=roster.maintainer).name
+        try:
+            name = known_name(agent, roster, "AGENT") or author_of_process(place, maintainer=roster.maintainer).name
+        except AuthorityError as error:
+            raise AuthorityError(error.message, fix="Say of which agent: `sortie worklog since NAME`.") from error
         found = last_heard(turns, name)
     return Cursor.decode(found.cursor) if found is not None and found.cursor else None
 

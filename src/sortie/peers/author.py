@@ -64,7 +64,7 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     # Nobody's shell is that deep; what lies above is hidden.
     is_run = any(one.run_id or one.limit_marker for one in marks) or len(marks) == _MOST_ANCESTORS
     if (turn := _turn_of(marks, TurnRegister(place).turns())) is not None:
-        return _agent_of(turn, wanted)
+        return _agent_of(turn, wanted, maintainer)
     program = "a run of Sortie" if is_run else _agent_program()
     run_id = run_ids[0] if run_ids else ""
     if not program:
@@ -84,11 +84,14 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     return Author(name=wanted, role="agent", run_id=run_id)
 
 
-def _agent_of(turn: Turn, wanted: str) -> Author:
+def _agent_of(turn: Turn, wanted: str, maintainer: str) -> Author:
     if wanted and wanted.casefold() != turn.agent.casefold():
+        # Some commands are the maintainer's, whether a name was given or not.
+        is_maintainer = wanted.casefold() == maintainer.casefold()
+        theirs = f"Only {maintainer} can, with a command of their own, outside of any turn."
         raise AuthorityError(
             f"This is a turn of {turn.agent}, who cannot write as {wanted}.",
-            fix="Leave out the name: the turn says who is writing.",
+            fix=theirs if is_maintainer else "Leave out the name: the turn says who is writing.",
         )
     return Author(name=turn.agent, role="agent", run_id=turn.run_id)
 
