@@ -253,7 +253,7 @@ def test_since_tells_what_happened_since_the_last_turn_however_often(log, monkey
     assert log.say("since", "Alice", "--turn", "1").code == 2
     assert len(log.done("since", "Bob", "--json").json()["events"]) == 3
     monkeypatch.setenv("CLAUDECODE", "1")
-    assert "Say of which agent: `sortie worklog since NAME`." in log.say("since").err
+    assert "worklog since NAME" in log.say("since").err
 
 
 def test_show_gives_entries_in_full(log):
