@@ -84,7 +84,7 @@ def turn_command(
         if why:
             return show_why(ctx, place, why, as_json=as_json)
         return show_log(ctx, place, log, follow=follow) if log else show_turns(place, as_json=as_json)
-    return _take(place, agent or "", task, kind, dry_run, log_format, log_level, as_json=as_json)
+    return _take(place, root, agent or "", task, kind, dry_run, log_format, log_level, as_json=as_json)
 
 
 def _refuse_several(agent: str | None, **others: object) -> None:
@@ -99,6 +99,7 @@ def _refuse_several(agent: str | None, **others: object) -> None:
 
 def _take(
     place: Place,
+    root: Path | None,
     agent: str,
     task: str,
     kind: str | None,
@@ -134,7 +135,7 @@ def _take(
             report = taking.take(order)
         except OutOfBudget as error:
             for one in earlier:
-                print_report(one)
+                print_report(one, root)
             complain(str(error))
             return UNFINISHED
     code = decided(UNFINISHED if report.needs_maintainer else DONE)
@@ -142,7 +143,7 @@ def _take(
         print_json({**report_json(report), "earlier": [report_json(one) for one in earlier]})
         return code
     for one in (*earlier, report):
-        print_report(one)
+        print_report(one, root)
     return code
 
 

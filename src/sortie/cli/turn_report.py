@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from .format import amount, clean, count, duration, runnable
+from .peers_options import typed
 from .printing import print_sentence
 
 if TYPE_CHECKING:
@@ -17,7 +19,8 @@ _NAMED = 20
 _COLOURS = {"succeeded": "green", "failed": "red", "blocked": "yellow"}
 
 
-def print_report(report: TurnReport) -> None:
+def print_report(report: TurnReport, root: Path | None = None) -> None:
+    """`root` is the checkout as it was named on the command line."""
     turn, result = report.turn, report.result
     reason = f": {result.reason}" if result.reason else ""
     how = result.outcome if result.started else "did not begin"
@@ -46,9 +49,10 @@ def print_report(report: TurnReport) -> None:
     for problem in report.problems:
         print_sentence(problem, "red")
     if report.needs_maintainer:
-        click.echo(
-            clean(runnable(f"This needs a look of yours; `sortie turn --why {turn.number}` tells the story."))
+        advice = (
+            f"{typed(f'turn --log {turn.number}', root)} has what it said, {typed('worklog show', root)} the rest"
         )
+        click.echo(clean(runnable(f"This needs a look of yours: {advice}.")))
 
 
 def report_json(report: TurnReport) -> dict[str, Any]:
