@@ -5,8 +5,10 @@ Not every change is against a rule: this says what happened, and whether somethi
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,9 +70,24 @@ def keep_lost(after: Snapshot, changes: tuple[RefChange, ...]) -> Iterator[RefCh
             lost = f"{checkout.refs}/lost/{after.number}/{change.name.removeprefix('refs/')}"
             kept = change.name if change.is_ours else lost
             with suppress(GitError):  # the object is gone, or the repository cannot be written: nothing is kept
-                checkout.git("update-ref", kept, change.before)
-                change = replace(change, kept=kept)  # noqa: PLW2901 - the same change, with what became of it
+                name = set_ref(checkout, kept, change.before, elsewhere=not change.is_ours and after.number)
+                change = replace(change, kept=name)  # noqa: PLW2901 - the same change, with what became of it
         yield change
+
+
+def set_ref(checkout: Checkout, name: str, commit: str, *, elsewhere: int | Literal[False] = False) -> str:
+    """The name of the ref that has the commit now. Where `name` cannot be had, because somebody put another ref or
+    a lock into its way, it is one `elsewhere`, of the turn of that number. A symbolic ref is replaced, not followed.
+    """
+    others = [] if elsewhere is False else [f"{checkout.refs}/{kind}/{elsewhere}-" for kind in ("reverted", "lost")]
+    try:
+        checkout.git("update-ref", "--no-deref", name, commit)
+        return name
+    except GitError:
+        for other in others:
+            with suppress(GitError):
+                return set_ref(checkout, f"{other}{secrets.token_hex(4)}", commit)
+        raise
 
 
 def _concerns(checkout: Checkout, name: str, known: Mapping[str, str]) -> bool:

@@ -1,8 +1,9 @@
 """Takes back what a turn did against the rules, and nothing else; what is taken back is kept first, under a ref.
 
-The ref `refs/sortie/reverted/<number>` has the whole state after the turn. Without it nothing is taken back. Files
-go back in the working tree and the index; commits stay as they are. From work log and mailbox only what is against
-the rules goes. Whoever comes after a crash does all of it once more, and finds done what was done.
+The ref `refs/sortie/reverted/<number>` has the whole state after the turn, or another one, where somebody stands in
+the way of that. Without it nothing is taken back. Files go back in the working tree and the index; commits stay as
+they are. From work log and mailbox only what is against the rules goes. Whoever comes after a crash does all of it
+once more, and finds done what was done.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .look_back import LookedBack
 from .mend import mend_mailbox, mend_worklog
 from .objects import entries_of
 from .put_back import PutBack, directories_of, in_the_way
+from .ref_changes import set_ref
 from .review import MILD, judge_mailbox, judge_worklog
 from .snapshot import Snapshot, index_before
 
@@ -96,6 +98,7 @@ class _Kept:
         if tip := self._tip():
             commit, tree = tip
             if tree == self._after.tree or self._is_on_top_of(commit):
+                self._set(commit)  # itself, not a branch that it may name
                 return
             parents.append(commit)
         named = sorted({*what})
@@ -143,7 +146,10 @@ class _Kept:
         options = [word for parent in parents for word in ("-p", parent)]
         given = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
         commit = self._checkout.own_git("commit-tree", tree, *options, given=given).decode("ascii").strip()
-        self._checkout.git("update-ref", self.name, commit)
+        self._set(commit)
+
+    def _set(self, commit: str) -> None:
+        self.name = set_ref(self._checkout, self.name, commit, elsewhere=self._after.number)
 
 
 def _restore_index(checkout: Checkout, number: int, paths: Iterable[str]) -> Iterator[str]:

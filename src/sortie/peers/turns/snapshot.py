@@ -82,7 +82,7 @@ def take_before(place: Place, number: int) -> Snapshot:
     parents = [position.head] if position.head else []
     commit = _commit(checkout, told, position, looked, documents, parents)
     name = f"{checkout.refs}/turns/{number}/before"
-    checkout.git("update-ref", name, commit)
+    checkout.git("update-ref", "--no-deref", name, commit)
     _remember(checkout, looked)
     return Snapshot(
         number=number,
@@ -120,7 +120,7 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
         commit = _commit(checkout, told, position, looked, documents, [])
     name = f"{checkout.refs}/turns/{number}/after"
     try:
-        checkout.git("update-ref", name, commit)
+        checkout.git("update-ref", "--no-deref", name, commit)
         _remember(checkout, looked)
     except GitError as error:
         problems.append(f"The state after the turn has no ref: {error.message}")
@@ -240,7 +240,8 @@ def _forget_old(checkout: Checkout, position: _Position, number: int) -> _Positi
             old.append(name)
     if not old:
         return position
-    checkout.git("update-ref", "--stdin", given="".join(f"delete {name}\n" for name in old).encode("ascii"))
+    given = "".join(f"delete {name}\n" for name in old).encode("ascii")
+    checkout.git("update-ref", "--no-deref", "--stdin", given=given)
     return replace(position, refs={name: oid for name, oid in position.refs.items() if name not in old})
 
 
