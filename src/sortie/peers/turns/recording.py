@@ -37,21 +37,22 @@ def recordings(
     in this turn, `files` what it changed."""
     reason = shortened(result.reason.strip(), LONGEST_REASON)
     about = f"Turn {turn.number} of {turn.agent}"
+    why = _clean(result.reason)
     if not result.started:
-        text = f"It did not begin: {reason or 'nobody knows why'}."
+        text = f"It did not begin: {why or 'nobody knows why.'}"
         return [Recording(name="ended", what=Note(title=f"{about} did not begin", text=text))]
     changed = _named(files)
     match result.outcome:
         case outcome if outcome == INTERRUPTED:
-            lines = [f"It was interrupted: {reason or 'its orchestrator died'}.", *_listed(changed)]
+            lines = [f"It was interrupted: {why or 'its orchestrator died.'}", *_listed(changed)]
             return [Recording(name="ended", what=Note(title=f"{about} was interrupted", text="\n".join(lines)))]
         case outcome if outcome == FAILED:
-            said = "\n".join([f"the turn failed: {reason or 'it does not say why'}", *_listed(changed)])
+            said = "\n".join([f"the turn failed: {why or 'it does not say why.'}", *_listed(changed)])
             return [Recording(name="ended", what=Escalation(subject=f"{about}: {turn.task}", reason=said))]
         case outcome if outcome == BLOCKED:
             if "escalation.requested" in told:
                 return []
-            said = f"{turn.agent} cannot go on: {reason or 'it does not say why'}"
+            said = f"{turn.agent} cannot go on: {why or 'it does not say why.'}"
             return [Recording(name="ended", what=Escalation(subject=turn.task, reason=said), by_agent=True)]
         case outcome if outcome == REVIEW:
             if "handoff.posted" in told:
@@ -67,14 +68,17 @@ def recordings(
 
 def findings_entry(turn: Turn, findings: Sequence[Finding], kept: str = "") -> Recording:
     """All findings of a turn in one entry; `kept` is the ref that has what was taken back."""
-    sentences = [f"- {finding.sentence}" for finding in findings[:MOST_FINDINGS]]
-    if more := len(findings) - MOST_FINDINGS:
-        sentences += [f"- and {more} more"] if more > 0 else []
-    if kept:
-        sentences.append(f"What was taken back is kept as {kept}.")
-    count = f"{len(findings)} finding{'' if len(findings) == 1 else 's'}"
+    taken_back = f"What was taken back is kept as {kept}." if kept else ""
+    if len(findings) == 1:
+        count, said = "1 finding", f"{_clean(findings[0].sentence)} {taken_back}"
+    else:
+        lines = [f"- {_clean(finding.sentence)}" for finding in findings[:MOST_FINDINGS]]
+        if (more := len(findings) - MOST_FINDINGS) > 0:
+            lines.append(f"- and {more:,} more")
+        count = f"{len(findings):,} findings"
+        said = "\n".join(["namely:", *lines, "", taken_back])
     subject = f"Turn {turn.number} of {turn.agent}: {count}"
-    return Recording(name="findings", what=Escalation(subject=subject, reason="\n".join(sentences)))
+    return Recording(name="findings", what=Escalation(subject=subject, reason=said))
 
 
 def _handoff(turn: Turn, changed: tuple[str, ...], maintainer: str, reason: str) -> Handoff:
@@ -97,6 +101,13 @@ def _completion(turn: Turn, changed: tuple[str, ...], reason: str) -> Completion
 def _note(turn: Turn, reason: str) -> str:
     written = f"Written by sortie: {turn.agent} did not record the end of turn {turn.number} itself."
     return f"{written}\n\n{reason}" if reason else written
+
+
+def _clean(said: str) -> str:
+    """In one line that ends as a sentence does, whatever a program has put out; nothing of nothing."""
+    lines = (" ".join(line.split()) for line in said[: 2 * LONGEST_REASON].splitlines())
+    line = shortened(" / ".join(line for line in lines if line), LONGEST_REASON)
+    return line if not line or line.endswith((".", "!", "?", "…")) else f"{line}."
 
 
 def _named(files: Sequence[str]) -> tuple[str, ...]:
