@@ -42,7 +42,7 @@ def run(directory: Path, messages: int, editor: str) -> tuple[MailboxFile, dict[
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr[:4000]
     said: dict[str, Any] = json.loads(done.stdout)
     print(f"{said['kills']} kills, {said['saved']} saves, {time.monotonic() - began:.1f} s")
     assert len({tuple(one[:2]) for one in said["acknowledged"]}) == WRITERS * messages
@@ -92,9 +92,9 @@ def test_killed_senders_leave_every_acknowledged_message_once_and_whole(tmp_path
 @pytest.mark.timeout(300)
 def test_an_editor_that_saves_older_versions_loses_no_mail(tmp_path):
     """LOG-11: what it saved over is there again, with its answers; and so is every line of the person who edits."""
-    box, said = run(tmp_path, 60, "saves")
+    box, said = run(tmp_path, 40, "saves")
     assert said["saved"] > 10
-    assert_sound(box, said, 60)
+    assert_sound(box, said, 40)
     text = box.path.read_text()
     assert text.count("editor line ") == said["saved"]
-    assert "restored: an older version of this file had been saved over it" in text
+    assert "restored: an older version of this file had been saved over MSG-" in text

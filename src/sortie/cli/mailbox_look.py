@@ -12,7 +12,7 @@ import click
 
 from ..errors import SortieError
 from .format import clean, count
-from .mailbox import NAME, as_object, box_in, place_with_mailbox
+from .mailbox import NAME, as_object, box_in, place_with_mailbox, tell_restored
 from .main import DONE, UNFINISHED, decided
 from .peers_options import as_option, json_option, known_name, root_option, writer
 from .printing import Columns, print_json, print_sentence, print_table
@@ -45,6 +45,7 @@ def check_command(agent: str, full: bool, everything: bool, root: Path | None, a
     author = writer(place, as_name)
     box = box_in(place)
     name = known_name(agent, box.roster, "AGENT") or author.name
+    tell_restored(box.restore(time.time()))
     mailbox = box.read()
     late, escalated = _escalated(place, box, author)
     waiting = _waiting(mailbox.messages, name)

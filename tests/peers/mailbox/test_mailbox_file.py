@@ -201,7 +201,7 @@ def test_what_an_editor_saved_over_comes_back_and_says_so(box):
     assert found[first.id].status == "acknowledged"
     assert [ack.text for ack in found[first.id].acks] == [
         "acknowledged: yes",
-        "restored: an older version of this file had been saved over it",
+        f"restored: an older version of this file had been saved over {first.id}",
     ]
     assert (found[second.id].status, found[second.id].body) == ("actioned", "two\nlines")
     # The same old version, saved once more.
@@ -210,6 +210,55 @@ def test_what_an_editor_saved_over_comes_back_and_says_so(box):
     again = {message.id: message for message in sound(box).messages}
     assert set(again) == {first.id, second.id, done.message.id, "MSG-20261118-004"}
     assert (again[first.id].status, again[second.id].status) == ("acknowledged", "actioned")
+
+
+def test_two_answers_of_one_second_are_told_apart(box):
+    """LOG-11: of two messages that are answered alike, the one whose answer was saved over gets it back."""
+    first, second = send(box), send(box)
+    box.move(second.id, "acknowledged", BOB, at=NOW)
+    opened = box.path.read_bytes()
+    box.move(first.id, "acknowledged", BOB, at=NOW)
+    assert [ack.date for message in box.read().messages for ack in message.acks] == [
+        "2026-11-18T11:06:40Z",
+        "2026-11-18T11:06:40.001Z",
+    ]
+    for _ in range(3):
+        box.path.write_bytes(opened)
+        assert first.id in box.send(Draft(to=("Bob",), subject="x"), ALICE, at=NOW).restored
+        assert [sound(box).find(one.id)[0].message.status for one in (first, second)] == ["acknowledged"] * 2
+
+
+def test_what_somebody_was_told_of_and_did_not_put_back_can_still_be(box):
+    message = send(box)
+    box.path.write_bytes(box.path.read_bytes().partition(b"### MSG")[0] + b"## Closed Summary\n")
+    with box.document.held() as held:
+        assert len(held.lost) == 1
+    assert box.send(Draft(to=("Bob",), subject="x"), ALICE, at=NOW).restored == ()
+    assert box.restore(NOW) == (message.id,)
+    assert box.restore(NOW) == ()
+    assert len(sound(box).messages) == 2
+
+
+def test_an_id_is_not_given_again_while_its_message_is_gone(box):
+    """LOG-11: the file may be an older one in the very moment in which a message is sent."""
+    empty = box.path.read_bytes()
+    first = send(box)
+    with box.document.held():
+        box.path.write_bytes(empty)
+    box.path.write_bytes(empty)
+    done = box.send(Draft(to=("Bob",), subject="x"), ALICE, at=NOW)
+    assert done.message.id != first.id
+    box.restore(NOW)
+    assert {message.id for message in sound(box).messages} == {first.id, done.message.id}
+
+
+def test_another_message_with_the_id_of_one_that_is_gone_does_not_hide_it(box):
+    first = send(box, subject="Mine")
+    by_hand = box.path.read_text().replace("| From | Alice |", "| From | Carol |")
+    by_hand = by_hand.replace("| Subject | Mine |", "| Subject | Theirs |")
+    box.path.write_text(by_hand)
+    send(box, subject="next")
+    assert sorted(card.message.subject for card in box.read().find(first.id)) == ["Mine", "Theirs"]
 
 
 def test_what_is_only_written_in_another_way_is_not_restored(box):

@@ -26,6 +26,7 @@ def escalate(
     mailbox: MailboxFile, worklog: WorklogFile, author: Author, *, at: float, turns_of: TurnsOf
 ) -> list[Overdue]:
     """Those that were escalated now, the oldest first."""
+    mailbox.restore(at)
     waiting = [late for late in mailbox.overdue(at, turns_of) if not is_escalated(late.message)]
     if not waiting:
         return []

@@ -27,7 +27,7 @@ from .message import EVERYBODY, NONE, Message, Status, folded, unread_by
 from .parse import Card, Mailbox, parse
 from .restore import record_of, restored
 from .transitions import People, check_move, is_there_already, status_after
-from .write_card import LONGEST_ANSWER, answer_line, one_line, piece_of
+from .write_card import LONGEST_ANSWER, new_answer, one_line, piece_of
 
 ARCHIVE = "MAILBOX_ARCHIVE.md"
 _TRIES = 20
@@ -36,7 +36,11 @@ _SAVE = 2.0  # seconds that an editor needs at most
 
 
 class _Changed(Exception):
-    """Somebody who knows nothing of our lock saved the file meanwhile: an ID is taken now, or a message is gone."""
+    """Somebody who knows nothing of our lock saved the file meanwhile: an ID is taken now, or a message is gone.
+    `trouble` is what to say if it stays like that."""
+
+    def __init__(self, trouble: SortieError | None = None) -> None:
+        self.trouble = trouble
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -113,10 +117,10 @@ class MailboxFile:
 
         def write(held: Held, back: tuple[str, ...]) -> Done:
             mailbox = self.settled(held.read)
-            message = one_card(mailbox, message_id).message
+            message = self._message(held, mailbox, message_id)
             if is_there_already(message, to, author):
                 return Done(message=message, repeated=True, restored=back)
-            line = answer_line(author.name, at, words, form=message.form, closed=disposition)
+            line = new_answer(mailbox.data, author.name, at, words, form=message.form, closed=disposition)
 
             def edit(now: Mailbox) -> bytes:
                 card = _still_there(now, message_id)
@@ -132,11 +136,12 @@ class MailboxFile:
 
     def remark(self, message_id: str, subject: str, said: str, author: Author, *, at: float) -> Done:
         """Add a line to a card and leave its status alone; `subject` is one word for what happened."""
+        words = one_line(said, LONGEST_ANSWER, "This remark")
 
         def write(held: Held, back: tuple[str, ...]) -> Done:
             mailbox = self.settled(held.read)
-            message = one_card(mailbox, message_id).message
-            line = answer_line(author.name, at, one_line(said, LONGEST_ANSWER, "This remark"), form=message.form)
+            message = self._message(held, mailbox, message_id)
+            line = new_answer(mailbox.data, author.name, at, words, form=message.form)
 
             def edit(now: Mailbox) -> bytes:
                 return with_answer(now, _still_there(now, message_id), [("", line)], self.roster.names)
@@ -145,6 +150,14 @@ class MailboxFile:
             return Done(message=message, restored=back)
 
         return self._written(write, at)
+
+    def restore(self, at: float) -> tuple[str, ...]:
+        """Put back everything that was sent or answered and is gone, whether anybody was told of it or not."""
+        lost = self.document.missing()
+        if not lost:
+            return ()
+        with self.document.held() as held:
+            return restored(self, held, at, lost)
 
     def rederive(self, author: Author, at: float) -> bool:
         """Make snapshot, queue and summary right again; whether anything was wrong."""
@@ -169,12 +182,14 @@ class MailboxFile:
 
     def _written(self, write: Callable[[Held, tuple[str, ...]], Done], at: float) -> Done:
         """Under the lock, and after what others saved over is back; once more where they just did it again."""
-        for _ in range(_TRIES):
+        for tries in range(_TRIES):
             with self.document.held() as held:
                 try:
                     return write(held, restored(self, held, at))
-                except _Changed:
-                    continue
+                except _Changed as changed:
+                    trouble = changed.trouble
+            if not self.restore(at) and trouble and tries:
+                raise trouble
         raise SortieError(
             f"{self.path} was saved by another program {_TRIES} times while it was being written.",
             fix="Close the editor that has it open.",
@@ -185,6 +200,18 @@ class MailboxFile:
             return edit(mailbox if raw == mailbox.data else self.sound(raw))
 
         held.rewrite(change, record)
+
+    def _message(self, held: Held, mailbox: Mailbox, message_id: str) -> Message:
+        """Raises where there is none of this ID; but one that was sent and went away just now may come back."""
+        try:
+            return one_card(mailbox, message_id).message
+        except SortieError as error:
+            if held.done(_taken(message_id.upper())) and not self._is_archived(message_id):
+                raise _Changed(error) from None
+            raise
+
+    def _is_archived(self, message_id: str) -> bool:
+        return self.archive_path.exists() and bool(parse(SharedDocument(self.archive_path).read()).find(message_id))
 
     def _free_id(self, held: Held, mailbox: Mailbox, at: float) -> str:
         """The next one; none that was ever given, also where the file is an older one just now."""

@@ -17,13 +17,12 @@ from .message import STATUSES, folded, has_several, receivers, state_of
 from .parse import Card, parse
 from .read_card import acks_in, read_card
 from .transitions import least_far
-from .write_card import answer_line, card_around
+from .write_card import card_around, new_answer
 
 if TYPE_CHECKING:
     from .mailbox_file import MailboxFile
 
 ORCHESTRATOR = Author(name="sortie", role="orchestrator")
-_SAID = "restored: an older version of this file had been saved over it"
 
 
 def record_of(author: Author, at: float, subject: str, *, text: str = "", key: str = "") -> Record:
@@ -32,11 +31,12 @@ def record_of(author: Author, at: float, subject: str, *, text: str = "", key: s
     )
 
 
-def restored(file: MailboxFile, held: Held, at: float) -> tuple[str, ...]:
-    """The IDs of the messages that were put back, or of which answers were."""
-    if not held.lost:
+def restored(file: MailboxFile, held: Held, at: float, lost: Sequence[Record] = ()) -> tuple[str, ...]:
+    """The IDs of the messages that were put back, or of which answers were. `lost` is what is gone besides that
+    which nobody was told of yet."""
+    if not held.lost and not lost:
         return ()
-    wanted = dict.fromkeys(_id_in(record) for record in held.lost if _id_in(record))
+    wanted = dict.fromkeys(_id_in(record) for record in (*held.lost, *lost) if _id_in(record))
     by_id: dict[str, list[Record]] = {message_id: [] for message_id in wanted}
     for record in file.document.records():
         if record.text and (message_id := _id_in(record)) in by_id:
@@ -48,9 +48,12 @@ def restored(file: MailboxFile, held: Held, at: float) -> tuple[str, ...]:
 
 
 def _put_back(file: MailboxFile, held: Held, message_id: str, records: Sequence[Record], at: float) -> bool:
-    before = held.read()
-    found = parse(before).find(message_id)
-    line = answer_line(ORCHESTRATOR.name, at, _SAID, form=found[0].message.form if found else "table")
+    mailbox = file.settled(held.read)
+    before, found = mailbox.data, mailbox.find(message_id)
+    times = 1 + sum(record.subject.endswith(" restored") for record in records)
+    said = f"restored: an older version of this file had been saved over {message_id}"
+    said += f" ({times} times by now)" if times > 1 else ""
+    line = new_answer(before, ORCHESTRATOR.name, at, said, form=found[0].message.form if found else "table")
 
     def edit(raw: bytes) -> bytes:
         return _whole_again(raw, message_id, records, line, file)

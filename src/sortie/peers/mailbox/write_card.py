@@ -72,11 +72,26 @@ def card_of(message: Message) -> str:
 
 
 def answer_line(actor: str, at: float, said: str, *, form: Form, closed: str = "") -> str:
-    """One line for the card: who, when, what. `closed` is the disposition of a message that this closes."""
-    words = (f"Closed ({closed})", actor, time_text(at), said) if closed else (actor, time_text(at), said)
+    """One line for the card: who, when, what. `closed` is the disposition of a message that this closes.
+
+    Whoever writes to a file uses `new_answer`: no two lines in it may be the same.
+    """
+    moment = time_text(at)
+    if thousandths := round(at % 1 * 1000):
+        moment = moment.replace("Z", f".{thousandths:03}Z")
+    words = (f"Closed ({closed})", actor, moment, said) if closed else (actor, moment, said)
     line = BETWEEN.join(word for word in words if word)
     label = {"table": "- ", "bold": "**Ack:** "}.get(form, "Ack: ")
     return label + line
+
+
+def new_answer(data: bytes, actor: str, at: float, said: str, *, form: Form, closed: str = "") -> str:
+    """The line for a card of this file, and one that the file does not have: by nothing else could be told which of
+    two answers is gone. Of two that say the same in the same second, the later one says the time more exactly."""
+    moment = float(int(at))
+    while (line := answer_line(actor, moment, said, form=form, closed=closed)).encode() in data:
+        moment = round(moment + 0.001, 3)
+    return line
 
 
 def changed_card(raw: bytes, *, status: str, answer: str, eol: bytes = b"\n") -> bytes:
