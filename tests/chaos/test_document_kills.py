@@ -113,7 +113,7 @@ def test_an_editor_that_saves_older_versions_loses_nothing_silently(directory, e
     assert document.missing() == ()
     for writer, number, attempt in said["acknowledged"]:
         if not is_rewrite(number):
-            texts = [entry(writer, number, one) for one in possible_attempts(writer, attempt)]
+            texts = [entry(writer, number, one).strip() for one in possible_attempts(writer, attempt)]
             assert sum(map(content.count, texts)) == 1
 
 
