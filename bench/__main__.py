@@ -15,6 +15,7 @@ from pathlib import Path
 from .bench import Bench, Others
 from .drains import drain, sizes
 from .latencies import kill, start, turns, written
+from .mailbox import mailbox
 from .plans import plans
 from .profiling import profile
 from .project import Service
@@ -40,6 +41,7 @@ ALL: dict[str, Callable[[Bench], list[Row]]] = {
     "streaming": streaming,
     "plans": plans,
     "worklog": worklog,
+    "mailbox": mailbox,
 }
 
 
@@ -106,7 +108,7 @@ before anything follows from it.
 | `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
 
 How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`,
-`plans.py`, `worklog.py`.
+`plans.py`, `worklog.py`, `mailbox.py`.
 """
 
 
