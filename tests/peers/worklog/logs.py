@@ -82,9 +82,24 @@ HOSTILE = (
     "\ttab",
 )
 
-lines = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
-texts = st.lists(lines, max_size=6).map("\n".join)
-titles = st.one_of(texts, st.sampled_from(HOSTILE)).map(lambda text: text + " x")
+
+@st.composite
+def _lines(draw: st.DrawFn) -> str:
+    return draw(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30)))
+
+
+@st.composite
+def _texts(draw: st.DrawFn) -> str:
+    return "\n".join(draw(st.lists(lines, max_size=6)))
+
+
+@st.composite
+def _titles(draw: st.DrawFn) -> str:
+    return draw(texts) + " x"
+
+
+# As functions, so that hypothesis names them instead of writing out what they are made of.
+lines, texts, titles = _lines(), _texts(), _titles()
 names = st.sampled_from(["Alice", "Bob", "Claude Code", "gpt-5", "ünï", "A.B", "O'Hara", "R2"])
 names_of_others = st.sampled_from(["Carol", "Dave E", "maintainer"])
 items = st.lists(texts, max_size=4).map(tuple)

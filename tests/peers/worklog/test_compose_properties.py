@@ -150,6 +150,15 @@ def test_escaping_is_undone_by_reading(text):
     assert unescaped(escaped(plain(text))) == plain(text)
 
 
+def test_colours_go_and_other_controls_are_spelled_out():
+    assert plain("\x1b[31mred\x1b[0m \x1b]0;x\x07 \u202eback\u00a0x") == "red \\x1b]0;x\\x07 \\u202eback x"
+
+
+def test_what_is_recorded_as_completed_is_completed_whatever_its_status_says():
+    [event] = read_back(compose(Completion(task="x", status="In progress"), actor="Alice", at=AT))
+    assert event.event_type == "task.completed"
+
+
 @given(texts)
 def test_plain_text_is_harmless(text):
     clean = plain(text)

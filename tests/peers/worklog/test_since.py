@@ -119,6 +119,24 @@ def test_readers_see_every_event_exactly_once(tmp_path_factory, steps):
     assert len(set(told)) == len(told)
 
 
+def test_an_entry_with_the_same_first_line_as_the_last_one_has_its_own_id(log):
+    """LOG-07, LOG-03: the tail alone does not show how many there were before."""
+    log.record(Note(title="same"), ALICE, at=AT)
+    cursor = log.since(None)[1]
+    second = log.record(Note(title="same"), ALICE, at=AT).event_ids
+    assert new(log, cursor)[0] == [*second]
+
+
+def test_rows_that_are_added_on_top_are_told_once(log, path):
+    """LOG-07: some logs have the newest decision first."""
+    change(path, partial(with_row, ROW.format(1), "top"))
+    cursor = log.since(None)[1]
+    change(path, partial(with_row, ROW.format(2), "top"))
+    events, after = log.since(cursor)
+    assert [event.subject for event in events] == ["2"]
+    assert after.moved == ""
+
+
 def test_a_large_log_is_not_read_again(path):
     """LOG-07: the head and the tail are, whatever is between them."""
     path.write_bytes(big_log(20_000))
