@@ -13,9 +13,9 @@ import random
 import select
 import signal
 import sys
+import traceback
 from pathlib import Path
 
-from sortie.errors import SortieError
 from sortie.peers.journal import Record
 from sortie.peers.shared_document import SharedDocument
 
@@ -164,8 +164,8 @@ class Crowd:
                 write(self._path, writer, number, attempt)
                 os.write(self._write_end, f"{writer} {number} {attempt}\n".encode())
             code = 0
-        except SortieError as error:
-            print(error, file=sys.stderr)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
 
