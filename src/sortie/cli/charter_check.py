@@ -16,8 +16,8 @@ from msgspec import Struct
 from ..errors import ConfigurationError, HookError, SortieError
 from .format import clean, count, runnable
 from .main import DONE, UNFINISHED, decided
-from .peers_options import json_option, place_of, root_option
-from .printing import print_json, styled
+from .peers_options import place_of, root_option
+from .printing import json_option, print_json, styled
 
 if TYPE_CHECKING:
     from ..peers.charter.charter import Charter, Contract

@@ -13,8 +13,7 @@ from ..errors import SortieError
 from .demo_show import Played, Show
 from .format import clean, program
 from .main import DONE, FAILED, decided
-from .printing import print_json, styled
-from .store_access import json_option
+from .printing import json_option, print_json, styled
 
 SHOWS = ("issues", "plan", "peers")
 

@@ -29,8 +29,8 @@ from ..workflow.config import Config
 from ..workflow.loader import Workflow
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .printing import print_json, styled
-from .store_access import TRACKER_DEADLINE, env_file_option, json_option, workflow_argument
+from .printing import json_option, print_json, styled
+from .store_access import TRACKER_DEADLINE, env_file_option, workflow_argument
 
 GIT_DEADLINE = 10.0
 LOW_DISK_BYTES = 1024**3

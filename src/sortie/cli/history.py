@@ -10,15 +10,8 @@ from ..core.redact import Redactor
 from ..store.queries import HistoryRow, history
 from .format import amount, duration, seconds_of
 from .main import DONE
-from .printing import Columns, print_json, print_sentence, print_table
-from .store_access import (
-    issue_or_workflow_argument,
-    json_option,
-    load_config,
-    looking_at,
-    require_issue,
-    workflow_option,
-)
+from .printing import Columns, json_option, print_json, print_sentence, print_table
+from .store_access import issue_or_workflow_argument, load_config, looking_at, require_issue, workflow_option
 
 COLUMNS = ("ended", "issue", "run", "attempt", "outcome", "turns", "tokens", "cost", "time", "reason")
 NUMBERS = ("turns", "tokens", "cost", "time")

@@ -14,8 +14,8 @@ from ..errors import SortieError
 from .format import clean, count
 from .mailbox import NAME, as_object, box_in, place_with_mailbox, tell_restored
 from .main import DONE, UNFINISHED, decided
-from .peers_options import as_option, json_option, known_name, root_option, writer
-from .printing import Columns, print_json, print_sentence, print_table
+from .peers_options import as_option, known_name, root_option, writer
+from .printing import Columns, json_option, print_json, print_sentence, print_table
 
 if TYPE_CHECKING:
     from ..peers.author import Author

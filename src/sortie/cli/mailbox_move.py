@@ -11,8 +11,8 @@ import click
 from .format import clean, count
 from .mailbox import as_object, box_in, place_with_mailbox, tell_restored
 from .main import DONE, decided
-from .peers_options import as_option, json_option, root_option, text_from, writer
-from .printing import print_json
+from .peers_options import as_option, root_option, text_from, writer
+from .printing import json_option, print_json
 
 if TYPE_CHECKING:
     from ..peers.mailbox.message import Status

@@ -12,18 +12,8 @@ from ..errors import SortieError
 from .format import clean
 from .mailbox import NAME, as_object, box_in, place_with_mailbox, tell_restored
 from .main import DONE, decided
-from .peers_options import (
-    ELSEWHERE,
-    LONGEST_TEXT,
-    as_option,
-    json_option,
-    place_of,
-    root_option,
-    text_from,
-    typed,
-    writer,
-)
-from .printing import print_json
+from .peers_options import ELSEWHERE, LONGEST_TEXT, as_option, place_of, root_option, text_from, typed, writer
+from .printing import json_option, print_json
 
 # As sortie.peers.mailbox has them; that is not loaded for a page of help.
 TYPES = ("notify", "request", "decision-required", "approval-required", "objection", "handoff-ready")

@@ -12,8 +12,8 @@ from msgspec import Struct
 from ..errors import SortieError
 from .format import clean, duration
 from .main import DONE, LazyGroup
-from .peers_options import json_option, place_of, root_option
-from .printing import Columns, print_json, print_sentence, print_table
+from .peers_options import place_of, root_option
+from .printing import Columns, json_option, print_json, print_sentence, print_table
 
 if TYPE_CHECKING:
     from ..peers.place import Place

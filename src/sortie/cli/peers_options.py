@@ -46,10 +46,6 @@ def as_option(command: Command) -> Command:
     )(command)
 
 
-def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
-
-
 def place_of(root: Path | None) -> Place:
     """Where the documents are: the directory that was named, or the nearest one upwards that has one of them."""
     from ..peers.place import find_place, place_at

@@ -13,8 +13,7 @@ from ..workflow.problems import Problem, Severity
 from .format import clean, count
 from .main import DONE, USAGE
 from .plan import plan_argument
-from .printing import print_json
-from .store_access import json_option
+from .printing import json_option, print_json
 from .whole_file import write_whole
 
 SCHEMA = "plan.schema.json"

@@ -12,7 +12,7 @@ from ..errors import SortieError
 from .format import clean, count
 from .main import DONE
 from .plan import load_to_look, plan_argument
-from .store_access import json_option
+from .printing import json_option
 from .whole_file import write_whole
 
 if TYPE_CHECKING:

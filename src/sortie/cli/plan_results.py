@@ -13,8 +13,8 @@ from ..errors import SortieError
 from .format import count
 from .main import DONE, UNFINISHED, decided
 from .plan import load, load_to_look, plan_argument
-from .printing import print_json, print_sentence
-from .store_access import complain, json_option
+from .printing import json_option, print_json, print_sentence
+from .store_access import complain
 from .ticker import Ticker
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from .main import DONE
 from .plan import load_to_look, plan_argument, plan_option, require_task
 from .plan_look import progress_of
 from .plan_store import events_of, is_served, known_of, used_by_task
-from .printing import Columns, print_json, print_sentence, print_table
-from .store_access import json_option
+from .printing import Columns, json_option, print_json, print_sentence, print_table
 from .why import EVENTS_SHOWN, plain_event
 
 CHANGED = "what it is asked for, or given, changed; the next `sortie plan run` does it again"

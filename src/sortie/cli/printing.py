@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -49,6 +49,14 @@ STYLES = {
     "WARN": "yellow",
     "FAIL": "red",
 }
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """`--json`, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
 
 
 def room() -> int:

@@ -15,7 +15,8 @@ import click
 
 from .format import clean, runnable
 from .main import DONE, FAILED, UNFINISHED, decided
-from .store_access import env_file_option, json_option, load_checked, require_workflow, workflow_argument
+from .printing import json_option
+from .store_access import env_file_option, load_checked, require_workflow, workflow_argument
 
 if TYPE_CHECKING:
     from ..core import events as ev

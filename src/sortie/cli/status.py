@@ -20,8 +20,8 @@ from ..store.queries import Totals, tool_calls, totals
 from ..workflow.config import Config
 from .format import duration, short, stamp
 from .main import DONE
-from .printing import Columns, print_json, print_sentence, print_table
-from .store_access import complain, examine_config, json_option, looking_at, workflow_argument
+from .printing import Columns, json_option, print_json, print_sentence, print_table
+from .store_access import complain, examine_config, looking_at, workflow_argument
 
 if TYPE_CHECKING:
     from ..workflow.loader import Examination

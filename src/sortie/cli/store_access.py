@@ -121,10 +121,6 @@ def env_file_option(command: Command) -> Command:
     return click.option("--env-file", type=FILE, help="Read SORTIE_* variables from this file too.")(command)
 
 
-def json_option(command: Command) -> Command:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(command)
-
-
 def load_checked(workflow: Path, env_file: Path | None = None) -> Workflow:
     """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
     from ..sources.adapters import load_workflow

@@ -13,7 +13,8 @@ import click
 
 from .format import clean, program
 from .main import DONE, UNFINISHED, decided
-from .peers_options import json_option, place_of, root_option, text_from
+from .peers_options import place_of, root_option, text_from
+from .printing import json_option
 from .ticker import QUIET_SECONDS
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from ..workflow.config import Config
 from ..workflow.problems import Problem
 from .format import clean, runnable
 from .main import DONE, USAGE
-from .printing import print_json
-from .store_access import env_file_option, json_option, workflow_argument
+from .printing import json_option, print_json
+from .store_access import env_file_option, workflow_argument
 
 
 @click.command("validate")

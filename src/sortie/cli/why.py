@@ -25,8 +25,8 @@ from ..store.queries import LoggedEvent, events, find_issue, last_policy
 from ..workflow.config import Config
 from .format import clean, duration, runnable, stamp
 from .main import DONE, FAILED
-from .printing import print_json
-from .store_access import TRACKER_DEADLINE, complain, json_option, load_config, looking_at, workflow_option
+from .printing import json_option, print_json
+from .store_access import TRACKER_DEADLINE, complain, load_config, looking_at, workflow_option
 
 if TYPE_CHECKING:
     from ..core.model import Issue

@@ -15,8 +15,8 @@ import click
 from ..errors import SortieError
 from .format import clean, runnable
 from .main import DONE, UNFINISHED, decided
-from .peers_options import json_option, root_option, typed
-from .printing import print_json
+from .peers_options import root_option, typed
+from .printing import json_option, print_json
 from .worklog import NAME, log_at, place_with_log
 
 if TYPE_CHECKING:

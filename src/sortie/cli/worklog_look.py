@@ -11,8 +11,8 @@ import click
 from ..errors import SortieError
 from .format import clean
 from .main import DONE
-from .peers_options import json_option, known_name, root_option
-from .printing import Columns, print_json, print_table
+from .peers_options import known_name, root_option
+from .printing import Columns, json_option, print_json, print_table
 from .worklog import log_at, place_with_log, session_id_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import SortieError
-from .peers_options import as_option, json_option, root_option, text_from, writer
+from .peers_options import as_option, root_option, text_from, writer
+from .printing import json_option
 from .worklog import place_with_log
 from .worklog_writing import Command, record
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .main import DONE
-from .peers_options import as_option, json_option, root_option, writer
-from .printing import Columns, print_json, print_table
+from .peers_options import as_option, root_option, writer
+from .printing import Columns, json_option, print_json, print_table
 from .worklog import log_at, place_with_log
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from .main import DONE
-from .peers_options import as_option, json_option, known_name, root_option, text_from, writer
+from .peers_options import as_option, known_name, root_option, text_from, writer
+from .printing import json_option
 from .worklog import place_with_log
 from .worklog_writing import Command, create, note_option, record
 
