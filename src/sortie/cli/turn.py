@@ -111,6 +111,7 @@ def _take(
     as_json: bool,
 ) -> int:
     from ..engine.turn_taking import OutOfBudget, TurnTaking
+    from ..peers.author import refuse_in_a_run
     from ..peers.turns.begin import TurnOrder, open_session, preview
     from .printing import print_json
     from .store_access import complain
@@ -123,6 +124,8 @@ def _take(
         command=_command(),
     )
     session = open_session(place)
+    if not dry_run:
+        refuse_in_a_run("starts a turn")
     for warning in session.warnings:
         complain(warning)
     if dry_run:

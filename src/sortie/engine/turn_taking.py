@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..core.narrate import RULES
 from ..core.policy import day_of, session_refused
 from ..errors import SortieError, StoreError, StoreLocked
@@ -92,8 +94,10 @@ class TurnTaking:
             self._refuse_without_budget(session)
             self._watch("keeping the state of the checkout")
             begun = begin(session, order, time.time())
-            trouble = self._carry_out(session, begun)
-            return self._conclude(session, begun.turn, begun.before, trouble)
+            run_id, trouble = self._carry_out(session, begun)
+            # Whatever became of register and store meanwhile: that something was started is known here.
+            turn = replace(begun.turn, run_id=run_id) if run_id else begun.turn
+            return self._conclude(session, turn, begun.before, trouble)
 
     def conclude_earlier(self, session: Session) -> None:
         """Turns that a crash left open; nothing of them is done again."""
@@ -104,8 +108,8 @@ class TurnTaking:
             before = recall(self._place, turn.number, "before") if turn.before else None
             self._tell(self._conclude(session, turn, before))
 
-    def _carry_out(self, session: Session, begun: Begun) -> str:
-        """What kept the orchestrator from its work, where something did."""
+    def _carry_out(self, session: Session, begun: Begun) -> tuple[str, str]:
+        """The run that was specified, and what kept the orchestrator from its work, where something did."""
         asked = AskedTurn(
             turn=begun.turn,
             agent=begun.agent,
@@ -113,16 +117,16 @@ class TurnTaking:
             since=begun.since,
             session_id=begun.session_id,
         )
+        source = PeerSource(self._place, session.settings, self._environ, asked)
         try:
-            self._run(PeerSource(self._place, session.settings, self._environ, asked))
+            self._run(source)
         except (SortieError, BaseExceptionGroup) as error:
-            return _sentence(error)
-        return ""
+            return source.run_id, _sentence(error)
+        return source.run_id, ""
 
     def _conclude(self, session: Session, turn: Turn, before: Snapshot | None, trouble: str = "") -> TurnReport:
         self._watch(f"looking at what turn {turn.number} changed")
-        known = next((one for one in self._register.turns() if one.number == turn.number), turn)
-        return conclude(session, known, before, self._result(known, trouble), time.time())
+        return conclude(session, turn, before, self._result(turn, trouble), time.time())
 
     # -- what the store knows ---------------------------------------------------------------------------------
 

@@ -84,6 +84,15 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     return Author(name=wanted, role="agent", run_id=run_id)
 
 
+def refuse_in_a_run(doing: str) -> None:
+    """Raise where this is a command of an agent that we run, in whichever checkout."""
+    if any(one.run_id or one.limit_marker for one in _marks_of_ancestry(os.getpid())):
+        raise AuthorityError(
+            f"Only a person {doing}, and this command runs inside a run of Sortie.",
+            fix="Record in the work log what should be done next, and end your turn.",
+        )
+
+
 def _agent_of(turn: Turn, wanted: str, maintainer: str) -> Author:
     if wanted and wanted.casefold() != turn.agent.casefold():
         # Some commands are the maintainer's, whether a name was given or not.

@@ -23,7 +23,9 @@ from .state_file import add_line, open_careful, problem_of
 Operation = Literal["append", "create", "rewrite", "note", "told"]
 # An agent can write what it likes into the file, and no number in it may be one that a system call does not take.
 _Count = Annotated[int, Meta(ge=0, le=2**62)]
-_BLOCK = 4096
+_BLOCK = 65536
+# Longer than what the longest text makes.
+LONGEST_LINE = 128 << 20
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -163,12 +165,13 @@ def lines_of(path: Path, start: int = 0) -> Iterator[tuple[int, Line]]:
         return
     with os.fdopen(descriptor, "rb") as file:
         file.seek(start)
-        position = start
-        for raw in file:
-            line = _decoded(raw)
+        at, is_start = start, True
+        while raw := file.readline(LONGEST_LINE):
+            # What is longer was not written by us, and is passed over piece by piece.
+            line = _decoded(raw) if is_start else None
             if line is not None:
-                yield position, line
-            position += len(raw)
+                yield at, line
+            at, is_start = at + len(raw), raw.endswith(b"\n")
 
 
 def _decoded(raw: bytes) -> Line | None:

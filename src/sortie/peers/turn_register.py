@@ -24,6 +24,7 @@ from .state_file import add_line, locked, open_careful, problem_of
 NAME = "turns.jsonl"
 INTERRUPTED = "interrupted"
 PATIENCE = 30.0
+_LARGEST = 256 << 20
 
 
 class Turn(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -146,11 +147,14 @@ class TurnRegister:
         return self.amend(number, outcome=outcome, ended=ended, **changes)
 
     def _lines(self) -> Iterator[bytes]:
+        path = self._place.state / NAME
         try:
-            descriptor, _ = open_careful(self._place.state / NAME, os.O_RDONLY)
+            descriptor, status = open_careful(path, os.O_RDONLY)
         except FileNotFoundError:
             return
         with os.fdopen(descriptor, "rb") as file:
+            if status.st_size > _LARGEST:
+                raise SortieError(f"{path} has more than {_LARGEST >> 20} MiB that are not ours.", fix="Remove it.")
             yield from file
 
     def _add(self, descriptor: int, turn: Turn) -> None:

@@ -72,6 +72,8 @@ class PeerSource(Source):
         self._asked = asked
         self._schedule = Schedule()
         self._tools: PeerTools | None = None
+        self.run_id = ""
+        """Of the turn that was asked for, once it is specified."""
         self.name = str(place.root)
         self.workspace_root = str(place.root)
         self.policy = policy_of(settings, asked.agent if asked else None)
@@ -145,6 +147,7 @@ class PeerSource(Source):
             raise AgentError(AgentError.CONFIG, f"Nobody asked for the turn {issue.id}.")
         # On disk before anything of it starts: by this an agent is known when it writes.
         turn = TurnRegister(self._place).amend(asked.turn.number, run_id=run.claim.run_id)
+        self.run_id = turn.run_id
         author = Author(name=turn.agent, role="agent", run_id=turn.run_id)
         self._tools = PeerTools(self._place, author, session_id=asked.session_id, since=asked.since)
         agent = asked.agent

@@ -134,12 +134,14 @@ class _Conclusion:
         return looked
 
     def _taken_back(self, looked: LookedBack) -> Reverted:
-        """What the settings say; and always the log and the mailbox themselves, without which nobody can go on."""
+        """What the settings say; and always the log and the mailbox themselves, without which nobody can go on, and
+        the settings, by which an agent would run others and be told secrets."""
         there, now = looked.facts.before.content, looked.facts.after
         gone = [document for document in _NEEDED if document in there and document in now.instead]
         if self._session.settings.violations != "revert":
-            needed = tuple(filter(None, (looked.facts.paths[document] for document in gone)))
-            looked = replace(looked, review=Review(to_revert=needed))
+            settings = looked.facts.paths["settings"]
+            needed = {looked.facts.paths[document] for document in gone} | {settings} & {*looked.review.to_revert}
+            looked = replace(looked, review=Review(to_revert=tuple(sorted(needed - {""}))))
         done = Reverted()
         if looked.review.to_revert or looked.violations:
             with self._going_on():
@@ -206,10 +208,11 @@ class _Conclusion:
     # -- small things -----------------------------------------------------------------------------------------
 
     def _amended(self, **changes: object) -> Turn:
-        """Also where the agent removed the register under us."""
-        known = next((one for one in self._register.turns() if one.number == self._turn.number), None)
-        self._turn = replace(known or self._turn, **changes)
-        return self._register.put(self._turn)
+        """As we know the turn, whatever the agent made of the register."""
+        self._turn = replace(self._turn, **changes)
+        with self._going_on():
+            self._register.put(self._turn)
+        return self._turn
 
     @contextmanager
     def _going_on(self) -> Iterator[None]:
