@@ -67,11 +67,16 @@ def with_card(mailbox: Mailbox, card: str, agents: Sequence[str]) -> bytes:
     return applied(mailbox.data, derived_edits(mailbox, _sorted(readings), agents, raw))
 
 
-def with_answer(mailbox: Mailbox, card: Card, answers: Sequence[tuple[str, str]], agents: Sequence[str]) -> bytes:
-    """One card changed in its place, by pairs of the status that it is to have, or none, and the line to add."""
+def answered(mailbox: Mailbox, card: Card, answers: Sequence[tuple[str, str]]) -> bytes:
     raw = mailbox.data[card.start : card.end]
     for status, line in answers:
         raw = changed_card(raw, status=status, answer=line, eol=mailbox.eol)
+    return raw
+
+
+def with_answer(mailbox: Mailbox, card: Card, answers: Sequence[tuple[str, str]], agents: Sequence[str]) -> bytes:
+    """One card changed in its place, by pairs of the status that it is to have, or none, and the line to add."""
+    raw = answered(mailbox, card, answers)
     readings = [read_card(raw) if one is card else one.reading for one in mailbox.newest_first]
     edits = [Edit(card.start, card.end, raw), *derived_edits(mailbox, readings, agents)]
     return applied(mailbox.data, edits)

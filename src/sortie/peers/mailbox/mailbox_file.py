@@ -22,9 +22,10 @@ from ..shared_document import Held, SharedDocument
 from .deadlines import Overdue, TurnsOf, overdue
 from .derive import closed_ids, rederived
 from .draft import Draft, message_of
-from .edits import day_of, new_mailbox, next_id, one_card, with_answer, with_message
+from .edits import answered, day_of, new_mailbox, next_id, one_card, with_answer, with_message
 from .message import EVERYBODY, NONE, Message, Status, folded, unread_by
 from .parse import Card, Mailbox, parse
+from .read_card import read_card
 from .restore import record_of, restored
 from .transitions import People, check_move, is_there_already, status_after
 from .write_card import LONGEST_ANSWER, new_answer, one_line, piece_of
@@ -121,16 +122,17 @@ class MailboxFile:
             if is_there_already(message, to, author):
                 return Done(message=message, repeated=True, restored=back)
             line = new_answer(mailbox.data, author.name, at, words, form=message.form, closed=disposition)
+            after: list[bytes] = []
 
             def edit(now: Mailbox) -> bytes:
                 card = _still_there(now, message_id)
                 check_move(card.message, to, author, self.people, disposition)
-                status = status_after(card.message, to, author, self.people)
-                return with_answer(now, card, [(status, line)], self.roster.names)
+                answers = [(status_after(card.message, to, author, self.people), line)]
+                after.append(answered(now, card, answers))
+                return with_answer(now, card, answers, self.roster.names)
 
             self._rewrite(held, mailbox, edit, record_of(author, at, f"{message.id} {to}", text=line))
-            found = parse(held.read()).find(message_id)
-            return Done(message=found[0].message if found else message, restored=back)
+            return Done(message=read_card(after[-1]).message, restored=back)
 
         return self._written(write, at)
 
