@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .scene import Scene, ask
+from .worklog_scene import AGENT_MARKS, Checkout
 
 
 @pytest.fixture
@@ -20,3 +21,16 @@ def say(scene, capsys):
         return ask(capsys, command, *arguments, "-w", str(scene.workflow))
 
     return run
+
+
+@pytest.fixture
+def checkout(tmp_path, capsys, monkeypatch):
+    for mark in AGENT_MARKS:
+        monkeypatch.delenv(mark, raising=False)
+    return Checkout(tmp_path, capsys)
+
+
+@pytest.fixture
+def log(checkout):
+    checkout.done("init")
+    return checkout
