@@ -55,10 +55,12 @@ class Peer(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """`problems` are documents that could not be read, and what is wrong with the charter."""
+    """`cut_short`: the orchestrator of the open turn is gone. `problems` are documents that could not be read, and
+    what is wrong with the charter."""
 
     peers: list[Peer]
     open_turn: Turn | None
+    cut_short: bool
     charter: str
     problems: list[str]
 
@@ -73,7 +75,11 @@ def status_command(root: Path | None, as_json: bool) -> int:
         print_json(found)
         return DONE
     now = time.time()
-    if (turn := found.open_turn) is not None:
+    if (turn := found.open_turn) is not None and found.cut_short:
+        from .turn_look import cut_short
+
+        print_sentence(cut_short(turn), "yellow")
+    elif turn is not None:
         task = f": {turn.task}" if turn.task else ""
         click.echo(clean(f"turn {turn.number} of {turn.agent} since {duration(now - turn.began)}{task}"))
     else:
@@ -100,7 +106,7 @@ def _overview(place: Place) -> Overview:
     from ..peers.charter.charter_file import CharterFile
     from ..peers.mailbox.mailbox_file import MailboxFile
     from ..peers.roster import fold, roster_of
-    from ..peers.turn_register import TurnRegister
+    from ..peers.turn_register import TurnRegister, is_led
     from ..peers.worklog.worklog_file import WorklogFile
 
     roster = roster_of(place)
@@ -124,6 +130,7 @@ def _overview(place: Place) -> Overview:
     except SortieError as error:
         problems.append(str(error))
     turns = TurnRegister(place).turns()
+    open_turn = next((turn for turn in reversed(turns) if turn.is_open), None)
     peers = []
     for name in roster.names:
         own = [turn for turn in turns if fold(turn.agent) == fold(name)]
@@ -141,7 +148,8 @@ def _overview(place: Place) -> Overview:
         )
     return Overview(
         peers=peers,
-        open_turn=next((turn for turn in reversed(turns) if turn.is_open), None),
+        open_turn=open_turn,
+        cut_short=open_turn is not None and not is_led(open_turn),
         charter=in_force.standing.state if in_force is not None else "missing",
         problems=problems,
     )

@@ -27,10 +27,11 @@ def show_next(place: Place, root: Path | None, *, as_json: bool, asked: bool) ->
     """Without being `asked`, as a hint to somebody who named no agent."""
     from ..peers.turn_register import TurnRegister
 
-    if (turn := TurnRegister(place).open_turn()) is not None and _is_alive(turn):
+    turn = TurnRegister(place).open_turn()
+    if turn is not None and _is_led(turn):
         sentence = f"Turn {turn.number} of {turn.agent} goes on since {stamp(turn.began)}; one at a time."
         if as_json:
-            print_json({"proposed": [], "open_turn": msgspec.to_builtins(turn)})
+            print_json({"proposed": [], "open_turn": msgspec.to_builtins(turn), "cut_short": None})
         else:
             print_sentence(sentence, "yellow")
         return DONE if asked else USAGE
@@ -40,11 +41,14 @@ def show_next(place: Place, root: Path | None, *, as_json: bool, asked: bool) ->
             {
                 "proposed": [{**msgspec.to_builtins(one), "command": command_for(one, root)} for one in found],
                 "open_turn": None,
+                "cut_short": msgspec.to_builtins(turn),
             }
         )
         return DONE
     if not found:
         raise SortieError("Nobody takes part here.", fix="Name the agents in CHARTER.md; see `sortie charter`.")
+    if turn is not None:
+        print_sentence(cut_short(turn), "yellow")
     click.echo(clean(found[0].sentence))
     click.echo(clean(runnable(f"  `{command_for(found[0], root)}`")).replace("`", ""))
     for other in found[1:] if asked else ():
@@ -85,6 +89,8 @@ def show_turns(place: Place, *, as_json: bool) -> int:
     elif turns:
         rows = [_row(turn) for turn in reversed(turns)]
         print_table(Columns(_HEADERS, rows, right=("turn",), cut=("task",), spare=("took", "kind")))
+        if turns[-1].is_open and not _is_led(turns[-1]):
+            print_sentence(cut_short(turns[-1]), "yellow")
     else:
         print_sentence("No turn was taken yet; `sortie turn --next` says whose turn it is.")
     return DONE
@@ -92,7 +98,7 @@ def show_turns(place: Place, *, as_json: bool) -> int:
 
 def _row(turn: Turn) -> tuple[str, ...]:
     ended = turn.ended if turn.ended is not None else time.time()
-    outcome = turn.outcome or ("goes on" if _is_alive(turn) else "interrupted")
+    outcome = turn.outcome or ("goes on" if _is_led(turn) else "cut short")
     return (
         str(turn.number),
         turn.agent,
@@ -133,7 +139,13 @@ def _run_of(place: Place, number: int) -> tuple[str, Path]:
     return id_of(turn), store
 
 
-def _is_alive(turn: Turn) -> bool:
-    from ..peers.turn_register import is_alive
+def cut_short(turn: Turn) -> str:
+    """Of an open turn that nobody leads any more."""
+    about = f"Turn {turn.number} of {turn.agent} was cut short"
+    return f"{about}: its orchestrator is gone, and the next turn ends what is left of it."
 
-    return is_alive(turn)
+
+def _is_led(turn: Turn) -> bool:
+    from ..peers.turn_register import is_led
+
+    return is_led(turn)

@@ -178,13 +178,19 @@ class TurnRegister:
                 os.close(descriptor)
 
 
+def is_led(turn: Turn) -> bool:
+    """Whether the process that began it still goes on. What a dead one left, the next turn ends."""
+    owner = turn.owner
+    if owner is None or identify(owner.pid) != owner:
+        return False
+    process = look_up(owner.pid)
+    return process is not None and not process.ended
+
+
 def is_alive(turn: Turn) -> bool:
     """Whether the process that began it, or anything of its run, still goes on."""
-    owner = turn.owner
-    if owner is not None and identify(owner.pid) == owner:
-        process = look_up(owner.pid)
-        if process is not None and not process.ended:
-            return True
+    if is_led(turn):
+        return True
     if not turn.run_id:
         return False
     return any(
