@@ -131,7 +131,7 @@ def test_a_fifo_that_git_waits_for_is_named(repository, name):
 
 DAMAGES = {
     "no repository any more": ("rm -rf .git", "is gone"),
-    "another one": ("rm -rf .git; git init -q", "is gone or damaged"),
+    "another one": ("rm -rf .git; git init -q", "Another repository|is gone or damaged"),
     "moved away": ("mv .git ../moved; echo 'gitdir: ../moved' > .git", "is gone or damaged"),
     "a file that names another": ("cp -r .git ../copy; rm -rf .git; echo 'gitdir: ../copy' > .git", "damaged"),
     "a file that names nothing": ("mv .git ../moved; echo 'gitdir: ../gone' > .git", "is gone or damaged"),

@@ -57,7 +57,7 @@ def test_what_is_kept_of_a_lost_branch_moves_no_other(repository):
 
 IN_THE_WAY = {
     "a ref below": ("git update-ref refs/sortie/reverted/1/x HEAD", "refs/sortie/reverted/1-"),
-    "a ref above": ("git update-ref refs/sortie/reverted HEAD", "refs/sortie/lost/1-"),
+    "a ref above": ("git update-ref refs/sortie/reverted HEAD", "refs/sortie/reverted-1-"),
     "a lock": (
         "mkdir -p .git/refs/sortie/reverted; touch .git/refs/sortie/reverted/1.lock",
         "refs/sortie/reverted/1-",

@@ -1,6 +1,6 @@
-"""The repository of a shared checkout, and a git directory of our own in it, with the same files and objects.
+"""The repository of a shared checkout, and calls of git with its files and objects but settings of our own.
 
-Snapshots are taken through the one of our own. So neither filters, attributes, excludes, flags of the index nor any
+Snapshots are taken with settings of our own. So neither filters, attributes, excludes, flags of the index nor any
 other setting that an agent makes in the repository decides what we see, and nothing of the repository is written
 but objects and the refs below `refs/sortie`.
 """
@@ -12,27 +12,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import SortieError
 from ...protocol.foreign_text import escape, shortened
-from ...protocol.safefiles import explain, open_directory, read_bounded, write_if_changed
+from ...protocol.safefiles import explain, open_directory, read_bounded
 from ...protocol.session_files import DIRECTORY as OUR_DIRECTORY
 from ..place import state_directory
 from .git import SECONDS, GitError, git
+from .private_git import StateFiles, private_git_dir
 
-_OWN = "snapshots"
-_CONFIG = """\
-[core]
-\trepositoryformatversion = 1
-\tbare = false
-\tsymlinks = true
-\tfileMode = true
-[extensions]
-\tobjectFormat = {}
-"""
 _READ_BY_GIT = ("HEAD", "index", "config", "config.worktree", "packed-refs", "shallow", "info/exclude")
-# The strongest of all attributes: what is stored are the bytes of the file.
-_ATTRIBUTES = b"* -text -eol -ident -filter -working-tree-encoding\n"
 _MOST_EXCLUDES = 1 << 20
 
 
@@ -40,9 +30,24 @@ class Damaged(SortieError):
     """The repository is not what it was when the turn began, or does not answer as one."""
 
 
+class Excludes(Struct, frozen=True, kw_only=True):
+    """What git ignores besides what the `.gitignore` files say: by the person's own rules, which are in a file of
+    that name, and by those of the repository."""
+
+    person: bytes = b""
+    person_file: str = ""
+    repository: bytes = b""
+
+    @property
+    def content(self) -> bytes:
+        """With what we put into a checkout. Later rules win."""
+        return b"\n".join((self.person, self.repository, f"/{OUR_DIRECTORY}/\n/{OUR_DIRECTORY}.lock\n".encode()))
+
+
 class Checkout(Struct, frozen=True, kw_only=True):
     """`root` is the top of the working tree; `git_dir` is that of this working tree, `common_dir` that of all trees
-    of the repository. `refs` is where ours begin. `standing` tells whether all of it is still the same."""
+    of the repository. `refs` is where ours begin. `standing` tells whether all of it is still the same.
+    `excludes` are fixed for the turn."""
 
     root: Path
     git_dir: Path
@@ -51,10 +56,11 @@ class Checkout(Struct, frozen=True, kw_only=True):
     object_format: str
     refs: str
     standing: tuple[tuple[int, int], ...]
+    excludes: Excludes = Excludes()
 
     @property
-    def own(self) -> Path:
-        return self.git_dir / "sortie" / _OWN
+    def state(self) -> StateFiles:
+        return StateFiles(self.git_dir)
 
     @property
     def nothing(self) -> str:
@@ -78,59 +84,62 @@ class Checkout(Struct, frozen=True, kw_only=True):
         self, *arguments: str, given: bytes = b"", index: Path | None = None, seconds: float = SECONDS
     ) -> bytes:
         """The same files and objects, without the configuration, the index and the refs of the repository."""
-        env = {
-            "GIT_DIR": str(self.own),
-            "GIT_WORK_TREE": str(self.root),
-            "GIT_OBJECT_DIRECTORY": str(self.objects),
-            "GIT_INDEX_FILE": str(index or self.own / "index"),
-        }
-        return git(self.root, *arguments, env=env, given=given, seconds=seconds)
+        with private_git_dir(self.object_format, self.excludes.content) as own:
+            env = {
+                "GIT_DIR": str(own),
+                "GIT_COMMON_DIR": str(own),
+                "GIT_WORK_TREE": str(self.root),
+                "GIT_OBJECT_DIRECTORY": str(self.objects),
+                "GIT_INDEX_FILE": str(index or own / "index"),
+            }
+            return git(self.root, *arguments, env=env, given=given, seconds=seconds)
 
-    def prepare(self) -> None:
-        """Make our own git directory, and fix for the turn that follows what is ignored."""
+    def prepare(self) -> Checkout:
+        """Make our state directory, and fix for the turn that follows what is ignored."""
         try:
-            for directory in (
-                self.git_dir / "sortie",
-                self.own,
-                *(self.own / n for n in ("refs", "objects", "info")),
-            ):
-                directory.mkdir(mode=0o700, exist_ok=True)
-            with open_directory(self.own) as own, open_directory(own, "info") as info:
-                write_if_changed(own, "HEAD", b"ref: refs/heads/none\n")
-                write_if_changed(own, "config", _CONFIG.format(self.object_format).encode())
-                write_if_changed(info, "attributes", _ATTRIBUTES)
-                write_if_changed(info, "exclude", self._excludes())
+            self.state.make()
         except OSError as error:
-            raise SortieError(f"{self.own} cannot be written: {explain(error)}.") from error
+            raise SortieError(f"Our state in {self.git_dir} cannot be written: {explain(error)}.") from error
+        return replace(self, excludes=self.read_excludes())
 
-    def refuse_changed(self) -> None:
-        """Raise where another directory has taken the place of the root or of the repository, and where git would
-        wait for ever for what stands in place of its files."""
+    def refuse_changed(self, known: str) -> None:
+        """Raise where another directory has taken the place of the root or of the repository, which had the commit
+        `known`, and where git would wait for ever for what stands in place of its files."""
         try:
             there = _git_dir(self.root), _common_dir(self.git_dir), _standing(self._places())
-            (self.own / "config").lstat()
         except (OSError, SortieError) as error:
             reason = explain(error) if isinstance(error, OSError) else error.message
             raise Damaged(f"The repository of {self.root} is gone or damaged: {reason}") from error
         if there != (self.git_dir, self.common_dir, self.standing):
             raise Damaged(f"Another repository has taken the place of the one of {self.root}.")
+        if not os.path.lexists(self.git_dir / "sortie") and not self._has(known):
+            # A new directory may have the number of an old one, but nothing of what was in that.
+            raise Damaged(f"The repository of {self.root} is gone or damaged: it has nothing of the turn any more.")
         for place in (directory / name for directory in {self.git_dir, self.common_dir} for name in _READ_BY_GIT):
             if os.path.lexists(place) and not place.is_file():
                 raise Damaged(f"{place} is not a regular file.", fix="Remove it, and put back what was there.")
 
+    def _has(self, commit: str) -> bool:
+        try:
+            self.own_git("cat-file", "-e", commit)
+        except GitError:
+            return False
+        return True
+
     def _places(self) -> tuple[Path, ...]:
         return self.root, self.git_dir, self.common_dir, self.objects
 
-    def _excludes(self) -> bytes:
-        """What git ignores besides what the `.gitignore` files say: the person's own rules, those of the
-        repository, and what we put into a checkout. Later rules win."""
+    def read_excludes(self) -> Excludes:
         home = {name: os.environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")}
         env = {"GIT_DIR": str(self.git_dir), **home}
         named = git(self.root, "config", "--type=path", "--get", "core.excludesFile", env=env, fine=(0, 1))
         settings = Path(home["XDG_CONFIG_HOME"] or f"{home['HOME']}/.config")
         person = Path(os.fsdecode(named.removesuffix(b"\n"))) if named else settings / "git" / "ignore"
-        ours = f"/{OUR_DIRECTORY}/\n/{OUR_DIRECTORY}.lock\n".encode()
-        return b"\n".join((_read(person), _read(self.common_dir / "info" / "exclude"), ours))
+        return Excludes(
+            person=_read(self.root / person),
+            person_file=str(person),
+            repository=_read(self.common_dir / "info" / "exclude"),
+        )
 
 
 def open_checkout(root: Path) -> Checkout:

@@ -77,9 +77,9 @@ def keep_lost(after: Snapshot, changes: tuple[RefChange, ...]) -> Iterator[RefCh
 
 def set_ref(checkout: Checkout, name: str, commit: str, *, elsewhere: int | Literal[False] = False) -> str:
     """The name of the ref that has the commit now. Where `name` cannot be had, because somebody put another ref or
-    a lock into its way, it is one `elsewhere`, of the turn of that number. A symbolic ref is replaced, not followed.
+    a lock into its way, it is one `elsewhere`, for the turn of that number. A symbolic ref is replaced.
     """
-    others = [] if elsewhere is False else [f"{checkout.refs}/{kind}/{elsewhere}-" for kind in ("reverted", "lost")]
+    others = [] if elsewhere is False else [f"{checkout.refs}/reverted{mark}{elsewhere}-" for mark in "/-"]
     try:
         checkout.git("update-ref", "--no-deref", name, commit)
         return name
@@ -95,7 +95,7 @@ def _concerns(checkout: Checkout, name: str, known: Mapping[str, str]) -> bool:
     if not name.startswith("refs/sortie/"):
         return True
     return name in known and name.startswith(
-        tuple(f"{checkout.refs}/{kind}/" for kind in ("turns", "reverted", "lost"))
+        tuple(f"{checkout.refs}/{kind}" for kind in ("turns/", "reverted/", "reverted-", "lost/"))
     )
 
 

@@ -28,10 +28,11 @@ from .git import GitError
 from .look_back import LookedBack
 from .mend import mend_mailbox, mend_worklog
 from .objects import entries_of
+from .private_git import IndexFile, private_directory
 from .put_back import PutBack, directories_of, in_the_way
 from .ref_changes import set_ref
 from .review import MILD, judge_mailbox, judge_worklog
-from .snapshot import Snapshot, index_before
+from .snapshot import Snapshot
 
 ORCHESTRATOR = Author(name="sortie", role="orchestrator")
 _NAMED = 200
@@ -65,7 +66,7 @@ def revert(place: Place, looked: LookedBack, *, at: float) -> Reverted:
     before_tree = entries_of(after.checkout, looked.before.tree)
     there = PutBack(after.checkout, {above for path in before_tree for above in directories_of(path)})
     there.all_of(files)
-    problems = [*there.problems, *_restore_index(after.checkout, after.number, there.done)]
+    problems = [*there.problems, *_restore_index(after.checkout, looked.before.staged, there.done)]
     documents = []
     for name in mended:
         try:
@@ -116,8 +117,8 @@ class _Kept:
 
     def keep_document(self, path: str, content: bytes) -> None:
         """A version that somebody wrote after the turn had ended."""
-        index = self._checkout.own / f"index.tmp-kept-{self._after.number}"
-        try:
+        with private_directory() as own:
+            index = own / "index"
             oid = self._checkout.own_git("hash-object", "-w", "--stdin", given=content).decode("ascii").strip()
             self._checkout.own_git("read-tree", self._after.tree, index=index)
             self._checkout.own_git("update-index", "--add", "--cacheinfo", f"100644,{oid},{path}", index=index)
@@ -125,8 +126,6 @@ class _Kept:
             tip = self._tip()
             if tip and tip[1] != tree:
                 self._commit(tree, [tip[0]], [f"{shown(path)}, as it was before it was mended"])
-        finally:
-            index.unlink(missing_ok=True)
 
     def _tip(self) -> tuple[str, str] | None:
         with suppress(GitError):
@@ -152,14 +151,19 @@ class _Kept:
         self.name = set_ref(self._checkout, self.name, commit, elsewhere=self._after.number)
 
 
-def _restore_index(checkout: Checkout, number: int, paths: Iterable[str]) -> Iterator[str]:
+def _restore_index(checkout: Checkout, old: IndexFile | None, paths: Iterable[str]) -> Iterator[str]:
     """The entries of these files as they were before the turn; a sentence where that cannot be done."""
     wanted = {os.fsencode(path) for path in paths}
-    old = index_before(checkout, number)
     if not wanted:
         return
+    if old is None:
+        yield "The files are back, but what was staged of them is not known any more."
+        return
     try:
-        was = _staged(checkout.git("ls-files", "-s", "-z", index=old), wanted) if old.exists() else {}
+        with private_directory() as own:
+            if old.content:
+                old.write(own / "index")
+            was = _staged(checkout.git("ls-files", "-s", "-z", index=own / "index"), wanted)
         now = _staged(checkout.git("ls-files", "-s", "-z"), wanted)
         lines = []
         for path in sorted(wanted):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,26 +18,29 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...errors import SortieError
-from ...protocol.safefiles import explain
+from ...protocol.safefiles import explain, open_directory
 from ..place import Place
-from .checkout import Checkout, open_checkout
+from .checkout import Checkout, Excludes, open_checkout
 from .documents import DOCUMENTS, NOTHING, Documents, Rules, path_of, read_documents, rules_of
 from .git import GitError
 from .objects import blob, entries_of
-from .working_tree import LeftOut, WorkingTree, read_working_tree, remember
+from .private_git import IndexFile, read_index
+from .working_tree import LeftOut, WorkingTree, read_working_tree
 
 KEPT_TURNS = 50
 When = Literal["before", "after"]
 
 _TOLD_LEFT_OUT = 1000
-_INDEX_BEFORE = "index.before-"
+_INDEX = "index"
+_NO_INDEX = IndexFile(content=b"", time=0)
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
     """`head` is the commit of HEAD, `branch` the ref that HEAD is; each is empty where there is none.
 
     `rules` are those of before the turn, also in the snapshot after it. `problems` says what could not be learned;
-    only a snapshot after a turn has any. Of one that was `recalled` only the ref of HEAD is known.
+    only a snapshot after a turn has any. Of one that was `recalled` only the ref of HEAD is known. `look` is what
+    the next look may begin with; `staged` is the index of the repository before the turn, None if it is not kept.
     """
 
     number: int
@@ -53,6 +55,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     rules: Rules
     problems: tuple[str, ...] = ()
     recalled: bool = False
+    look: IndexFile | None = None
+    staged: IndexFile | None = None
 
 
 class _Told(Struct, frozen=True, kw_only=True):
@@ -62,6 +66,18 @@ class _Told(Struct, frozen=True, kw_only=True):
     branch: str = ""
     left_out: tuple[LeftOut, ...] = ()
     journals: dict[str, int] = {}
+    person_excludes: str = ""
+    person_file: str = ""
+    repository_excludes: str = ""
+    staged: str = ""
+
+    @property
+    def excludes(self) -> Excludes:
+        return Excludes(
+            person=self.person_excludes.encode("latin-1", "replace"),
+            person_file=self.person_file,
+            repository=self.repository_excludes.encode("latin-1", "replace"),
+        )
 
 
 class _Position(Struct, frozen=True, kw_only=True):
@@ -72,18 +88,21 @@ class _Position(Struct, frozen=True, kw_only=True):
 
 def take_before(place: Place, number: int) -> Snapshot:
     """The state as a turn finds it. Raises where it cannot be kept: then no turn should begin. Blocks."""
-    checkout = open_checkout(place.root)
-    checkout.prepare()
+    checkout = open_checkout(place.root).prepare()
     rules, documents = rules_of(place), read_documents(place)
     position = _forget_old(checkout, _position(checkout), number)
-    looked = read_working_tree(checkout, _inside(place, checkout))
-    _copy_index(checkout, number)
+    looked = read_working_tree(checkout, _inside(place, checkout), last=checkout.state.read(_INDEX))
+    with _explained(checkout):
+        staged = _staged(checkout)
+        # What stands there after a turn is not believed, but what we hold until then.
+        checkout.state.clear()
+        if staged is not None:
+            checkout.state.write(_index_before(number), staged)
     told = f"The checkout before turn {number}"
     parents = [position.head] if position.head else []
-    commit = _commit(checkout, told, position, looked, documents, parents)
+    commit = _commit(checkout, told, position, looked, documents, parents, staged)
     name = f"{checkout.refs}/turns/{number}/before"
     checkout.git("update-ref", "--no-deref", name, commit)
-    _remember(checkout, looked)
     return Snapshot(
         number=number,
         checkout=checkout,
@@ -95,13 +114,17 @@ def take_before(place: Place, number: int) -> Snapshot:
         left_out=looked.left_out,
         documents=documents,
         rules=rules,
+        look=looked.index,
+        staged=staged,
     )
 
 
 def take_after(place: Place, before: Snapshot) -> Snapshot:
     """The state as a turn left it. Raises `Damaged` or `GitError` where nothing of it can be learned. Blocks."""
     checkout, number = before.checkout, before.number
-    checkout.refuse_changed()
+    checkout.refuse_changed(before.commit)
+    with suppress(OSError):  # told when it is written
+        checkout.state.clear(_index_before(number))
     problems = []
     position = _Position(head=before.head, branch=before.branch, refs=before.refs)
     try:
@@ -109,7 +132,7 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
     except GitError as error:
         problems.append(f"What became of branches and commits cannot be told: {error.message}")
     documents = read_documents(place)
-    looked = read_working_tree(checkout, _inside(place, checkout))
+    looked = read_working_tree(checkout, _inside(place, checkout), last=before.look)
     told = f"The checkout after turn {number}"
     heads = [position.head] if position.head not in ("", before.head) else []
     try:
@@ -121,9 +144,14 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
     name = f"{checkout.refs}/turns/{number}/after"
     try:
         checkout.git("update-ref", "--no-deref", name, commit)
-        _remember(checkout, looked)
     except GitError as error:
         problems.append(f"The state after the turn has no ref: {error.message}")
+    try:
+        checkout.state.make()
+        if looked.index is not None:
+            checkout.state.write(_INDEX, looked.index)
+    except OSError as error:
+        problems.append(f"Our state in {checkout.git_dir} cannot be written: {explain(error)}.")
     return Snapshot(
         number=number,
         checkout=checkout,
@@ -142,7 +170,6 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
 def recall(place: Place, number: int, when: When) -> Snapshot | None:
     """The snapshot of an earlier turn, from its commit; None where there is none any more. Blocks."""
     checkout = open_checkout(place.root)
-    checkout.prepare()
     name = f"{checkout.refs}/turns/{number}/{when}"
     try:
         ids = checkout.git("rev-parse", f"{name}^{{commit}}", f"{name}^{{tree}}")
@@ -151,6 +178,7 @@ def recall(place: Place, number: int, when: When) -> Snapshot | None:
         told = msgspec.convert(json.loads(message), _Told)
     except (GitError, ValueError, msgspec.MsgspecError):
         return None
+    checkout = replace(checkout, excludes=told.excludes)
     paths = {tree_path(path_of(place, document), checkout.root): document for document in DOCUMENTS}
     kept = entries_of(checkout, tree, filter(None, paths))
     content = {paths[path]: blob(checkout, entry.oid) for path, entry in kept.items() if entry.is_file}
@@ -169,6 +197,7 @@ def recall(place: Place, number: int, when: When) -> Snapshot | None:
         documents=Documents(content=content, instead=instead, journals=journals),
         rules=rules_of(place, content.get("charter")),
         recalled=True,
+        staged=_recalled_index(checkout, number, told.staged),
     )
 
 
@@ -199,12 +228,17 @@ def _commit(
     looked: WorkingTree,
     documents: Documents,
     parents: Sequence[str],
+    staged: IndexFile | None = None,
 ) -> str:
     about = _Told(
         head=position.head,
         branch=position.branch,
         left_out=looked.left_out[:_TOLD_LEFT_OUT],
         journals={name: size for name, size in documents.journals.items() if size},
+        person_excludes=checkout.excludes.person.decode("latin-1"),
+        person_file=checkout.excludes.person_file,
+        repository_excludes=checkout.excludes.repository.decode("latin-1"),
+        staged=staged.digest if staged else "",
     )
     message = f"{told}\n\n{json.dumps(msgspec.to_builtins(about))}\n"
     options = [word for parent in parents for word in ("-p", parent)]
@@ -212,22 +246,21 @@ def _commit(
     return found.decode("ascii").strip()
 
 
-def _remember(checkout: Checkout, looked: WorkingTree) -> None:
-    with _explained(checkout):
-        remember(checkout, looked)
+def _index_before(number: int) -> str:
+    """What is staged in the repository before this turn; that of the last turn is kept."""
+    return f"index.before-{number}"
 
 
-def index_before(checkout: Checkout, number: int) -> Path:
-    """The index of the repository as it was before this turn; that of the last turn is kept."""
-    return checkout.own / f"{_INDEX_BEFORE}{number}"
+def _staged(checkout: Checkout) -> IndexFile | None:
+    """The index of the repository, None where it has none that can be kept."""
+    with suppress(FileNotFoundError), open_directory(checkout.git_dir) as directory:
+        return read_index(directory, "index")
+    return _NO_INDEX
 
 
-def _copy_index(checkout: Checkout, number: int) -> None:
-    with _explained(checkout):
-        for old in checkout.own.glob(f"{_INDEX_BEFORE}*"):
-            old.unlink()
-        with suppress(FileNotFoundError):
-            shutil.copyfile(checkout.git_dir / "index", index_before(checkout, number))
+def _recalled_index(checkout: Checkout, number: int, digest: str) -> IndexFile | None:
+    found = _NO_INDEX if digest == _NO_INDEX.digest else checkout.state.read(_index_before(number))
+    return found if found is not None and found.digest == digest else None
 
 
 def _forget_old(checkout: Checkout, position: _Position, number: int) -> _Position:
@@ -260,4 +293,4 @@ def _explained(checkout: Checkout) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SortieError(f"{checkout.own} cannot be written: {explain(error)}.") from error
+        raise SortieError(f"Our state in {checkout.git_dir} cannot be written: {explain(error)}.") from error

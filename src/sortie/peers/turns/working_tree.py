@@ -7,8 +7,6 @@ shall not store (a FIFO, an unreadable file, a huge one) is left out, named, and
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,16 +17,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from ...errors import SortieError
-from ...protocol.safefiles import explain
+from ...protocol.safefiles import explain, open_directory
 from ...protocol.session_files import DIRECTORY as OUR_DIRECTORY
 from .checkout import Checkout, Damaged, shown
 from .git import LONG, GitError, git
+from .private_git import IndexFile, private_directory, read_index
 
 # Of one file, and of all that a snapshot has to read together.
 LARGEST = 100 << 20
 MOST = 4 << 30
 _TRIES = 3
-_FORGOTTEN = "index.tmp-"
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
@@ -40,43 +38,34 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 class WorkingTree(Struct, frozen=True, kw_only=True):
-    """`index` is the file with what was read, which `remember` makes the beginning of the next look."""
+    """`index` is what a later look may begin with."""
 
     tree: str
     left_out: tuple[LeftOut, ...]
-    index: Path
+    index: IndexFile | None
 
 
-def read_working_tree(checkout: Checkout, wanted: Collection[str], *, seconds: float = LONG) -> WorkingTree:
-    """What the files are now. `wanted` are paths that are read even where git ignores them; `seconds` is what each
-    of the few calls of git may take."""
+def read_working_tree(
+    checkout: Checkout, wanted: Collection[str], *, last: IndexFile | None = None, seconds: float = LONG
+) -> WorkingTree:
+    """What the files are now. `wanted` are paths that are read even where git ignores them; `last` is from an
+    earlier look; `seconds` is what each of the few calls of git may take."""
     problem: GitError | None = None
     for attempt in range(_TRIES):
-        index = checkout.own / f"{_FORGOTTEN}{secrets.token_hex(8)}"
         try:
-            if not attempt:
-                with suppress(FileNotFoundError):
-                    # With its times: git knows by them which files may have changed within the second of that look.
-                    shutil.copy2(checkout.own / "index", index)
-            return _Look(checkout, index, seconds).tree(wanted)
+            with private_directory() as own:
+                if last and not attempt:
+                    last.write(own / "index")
+                return _Look(checkout, own / "index", seconds).tree(wanted)
         except GitError as error:
-            index.unlink(missing_ok=True)
             if error.status is None:
                 raise _explained(checkout.root, error) from error
             # The index or objects of the last look are gone, or a file went between the list and the reading.
             problem = error
         except OSError as error:
-            index.unlink(missing_ok=True)
             raise SortieError(f"The files in {checkout.root} cannot be read: {explain(error)}.") from error
     assert problem is not None
     raise problem
-
-
-def remember(checkout: Checkout, looked: WorkingTree) -> None:
-    """Begin the next look with this one; what looks that died have left goes."""
-    looked.index.replace(checkout.own / "index")
-    for path in checkout.own.glob(f"{_FORGOTTEN}*"):
-        path.unlink(missing_ok=True)
 
 
 class _Look:
@@ -100,7 +89,9 @@ class _Look:
         if self._to_read:
             self._update(["--add", "--remove", "--replace"], [path for _, path in self._to_read])
         tree = self._git("write-tree").decode("ascii").strip()
-        return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=self._index)
+        with open_directory(self._index.parent) as own, suppress(FileNotFoundError):  # there may be no files
+            return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=read_index(own, self._index.name))
+        return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=None)
 
     def _listed(self) -> tuple[set[str], set[str]]:
         """What our index has, and everything that may differ from what it says."""
