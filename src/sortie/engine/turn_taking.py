@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from ..core.narrate import RULES
 from ..core.policy import day_of, session_refused
-from ..errors import SortieError, StoreError, StoreLocked
+from ..errors import AgentError, SortieError, StoreError, StoreLocked
 from ..peers.place import Place, find_place, make_state_directory, place_at
+from ..peers.settings import in_words_of_the_file
 from ..peers.turn_register import INTERRUPTED, Turn, TurnRegister
 from ..peers.turns.begin import Begun, Session, TurnOrder, begin, open_session
 from ..peers.turns.conclude import TurnReport, conclude
@@ -90,7 +91,7 @@ class TurnTaking:
         with self._alone(name, order.label or order.kind):
             self.conclude_earlier(session)
             if missing := missing_program(self._place, agent, self._environ):
-                raise missing
+                raise AgentError(missing.kind, missing.message, fix=in_words_of_the_file(missing.fix, name))
             self._refuse_without_budget(session)
             self._watch("keeping the state of the checkout")
             begun = begin(session, order, time.time())
@@ -146,7 +147,7 @@ class TurnTaking:
         outcome = view.state if view and view.state in OUTCOMES else INTERRUPTED
         return RunResult(
             outcome=outcome,
-            reason=row.error or row.reason,
+            reason=in_words_of_the_file(row.error or "", turn.agent) or row.reason,
             started=row.turns > 0 or outcome == INTERRUPTED or row.tokens.total > 0 or _had_a_turn(loaded, turn),
             tokens=row.tokens.total,
             usd=row.cost_usd,

@@ -6,6 +6,7 @@ with every mistake and its line at once, and nothing outside is contacted.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,10 @@ from ..workflow.variables import Variables
 from .roster import MAINTAINER, fold, problem_with_name
 
 EXTENT = Extent(noun="the settings", key="agents", first_line=1, most_values=5_000)
+
+
+# As messages of agents call them, which know only of one.
+_KEY = re.compile(r"(?<![\w.])agent\.(?=(?:kind|command|model|env|options|(?:read|turn|stall)_timeout_ms)\b)")
 
 
 class PeerAgent(Struct, frozen=True, kw_only=True):
@@ -95,6 +100,11 @@ class PeerSettings(Struct, frozen=True, kw_only=True):
     def find(self, name: str) -> str | None:
         """The agent of this name as it is written here; upper and lower case do not matter."""
         return next((known for known in self.agents if fold(known) == fold(name)), None)
+
+
+def in_words_of_the_file(said: str, agent: str) -> str:
+    """A message about the program of an agent, with the keys that it names as they are called in peers.yaml."""
+    return _KEY.sub(lambda _: f"agents.{agent}.", said)
 
 
 def load_settings(path: Path) -> PeerSettings:

@@ -78,7 +78,9 @@ class _Comparison:
             if count > 1 and key in before:
                 yield self._finding(IMPERSONATED, after[key], f"{after[key].message.id} is there {count} times")
         if rederived(self.new, self.roster.names) != self.new.data:
-            yield Finding(kind=TABLES, sentence="Snapshot, queue or summary do not agree with the messages.")
+            said = "Snapshot, queue or summary of MAILBOX.md do not agree with its messages"
+            fix = "the next `sortie mailbox` command that writes makes them right"
+            yield Finding(kind=TABLES, sentence=f"{said}; {fix}.")
 
     def _removed(self, key: str, message: Message) -> Iterator[Finding]:
         if key not in self.archived:

@@ -7,7 +7,7 @@ over. What cannot be done is told, and keeps nothing else from being done.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ...errors import SortieError
 from ..author import Author
 from ..finding import Finding
+from ..mailbox.compare import TABLES
 from ..mailbox.decisions import ONLY_IN_MAIL
 from ..mailbox.escalate import escalate
 from ..mailbox.mailbox_file import MailboxFile
@@ -95,9 +96,9 @@ class _Conclusion:
             reverted = self._taken_back(looked)
             told = self._adopt(before)
         changes = looked.facts.changes if looked else Changes()
-        findings = (*(looked.findings if looked else ()), *self._over_budget())
-        documents = {*looked.facts.paths.values()} if looked else set[str]()
-        files = [file.path for file in changes.files if file.path not in documents]
+        findings = (*self._without_tables(looked.findings if looked else ()), *self._over_budget())
+        unnamed = {*reverted.files, *(looked.facts.paths.values() if looked else ())}
+        files = [file.path for file in changes.files if file.path not in unnamed]
         for recording in recordings(self._turn, self._result, files, told, self._session.roster.maintainer):
             self._record(recording)
         if any(finding.kind not in MILD or finding.kind in _WORTH_A_LOOK for finding in findings):
@@ -182,6 +183,15 @@ class _Conclusion:
                 earlier = before.documents.content.get("mailbox", b"")
                 adopt_mail(MailboxFile(self._place), earlier, author, self._at)
         return told
+
+    def _without_tables(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Whoever writes mail by hand need not count: the tables are made right, and then nothing is to be said."""
+        found = list(findings)
+        if any(finding.kind == TABLES for finding in found):
+            with self._going_on():
+                MailboxFile(self._place).rederive(ORCHESTRATOR, self._at)
+                return [finding for finding in found if finding.kind != TABLES]
+        return found
 
     def _record(self, recording: Recording) -> None:
         with self._going_on():
