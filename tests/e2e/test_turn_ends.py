@@ -115,3 +115,18 @@ def test_a_turn_whose_orchestrator_is_gone_is_told_as_such(peers):
     peers.turn("bob", "true", "-t", "Next")
     assert [turn.outcome for turn in peers.turns()] == ["interrupted", "succeeded"]
     assert gone not in peers.sortie("turn", "--list").stdout
+
+
+def test_why_tells_what_came_of_a_turn(peers):
+    """LOG-10: the findings, and where what was taken back is kept; the same for programs."""
+    peers.settings(violations="revert")
+    report = peers.turn("alice", "echo 2 > web/page.js", "-t", "Both", code=3)
+    said = peers.sortie("turn", "--why", "1").stdout
+    assert said.startswith("Turn 1 of Alice, work: Both: succeeded after ")
+    assert "active state" not in said and "run ended after 1 turn" in said
+    (finding,) = report["findings"]
+    assert finding["sentence"] in said and report["reverted"]["ref"] in said
+    told = json.loads(peers.sortie("turn", "--why", "1", "--json").stdout)
+    assert told["turn"]["number"] == 1 and told["events"]
+    assert any(finding["sentence"] in one["text"] for one in told["recorded"])
+    assert all(one["entry_id"].startswith("wl-") for one in told["recorded"])

@@ -83,7 +83,7 @@ def turn_command(
         from .turn_look import show_log, show_turns, show_why
 
         if why:
-            return show_why(ctx, place, why, as_json=as_json)
+            return show_why(place, why, as_json=as_json)
         return show_log(ctx, place, log, follow=follow) if log else show_turns(place, as_json=as_json)
     return _take(place, root, agent or "", task, kind, dry_run, log_format, log_level, as_json=as_json)
 

@@ -110,25 +110,63 @@ def _row(turn: Turn) -> tuple[str, ...]:
     )
 
 
-def show_why(ctx: click.Context, place: Place, number: int, *, as_json: bool) -> int:
-    from .why import why_command
+def show_why(place: Place, number: int, *, as_json: bool) -> int:
+    """How it ended, what happened to its run, and what we put into the work log about it."""
+    from ..core.narrate import narrate
+    from ..core.redact import Redactor
+    from .store_access import load_config
+    from .why import look_up, plain_event
 
-    issue, store = _run_of(place, number)
-    answer: int = ctx.invoke(why_command, issue=issue, everything=False, workflow=store, as_json=as_json)
-    return answer
+    turn, store = _kept_of(place, number)
+    config = load_config(store)
+    _, events = look_up(config, _id_of(turn))
+    hide = Redactor(config.secrets).text
+    events = [entry for entry in events if narrate(entry.event).level != "debug"]
+    recorded = _recorded(place, turn)
+    if as_json:
+        story = [plain_event(entry, hide) for entry in events]
+        entries = [{"entry_id": name, "text": text} for name, text in recorded]
+        print_json({"turn": msgspec.to_builtins(turn), "events": story, "recorded": entries})
+        return DONE
+    task = f": {turn.task}" if turn.task else ""
+    how = f"{turn.outcome} after {duration((turn.ended or turn.began) - turn.began)}"
+    if turn.is_open:
+        how = f"goes on since {stamp(turn.began)}" if _is_led(turn) else "cut short"
+    click.echo(clean(f"Turn {turn.number} of {turn.agent}, {turn.kind}{task}: {how}"))
+    for entry in events:
+        click.echo(f"{stamp(entry.event.at)}  {clean(hide(narrate(entry.event).text))}")
+    for name, text in recorded:
+        click.echo(f"\n{name} of the work log:")
+        for line in text.split("\n"):
+            click.echo(clean(f"  {line}".rstrip()))
+    return DONE
+
+
+def _recorded(place: Place, turn: Turn) -> list[tuple[str, str]]:
+    """The entries that we wrote at its end, by their ids; also where somebody has thrown them out since."""
+    from ..peers.turns.begin import key_of
+    from ..peers.worklog.worklog_file import WorklogFile
+
+    ours = key_of(turn, "")
+    return [
+        (name, record.text.strip())
+        for name, record in WorklogFile(place.worklog).written_by().items()
+        if record.key.startswith(ours) and record.key != f"{ours}claimed"
+    ]
 
 
 def show_log(ctx: click.Context, place: Place, number: int, *, follow: bool) -> int:
     from .logs import logs_command
 
-    issue, store = _run_of(place, number)
-    answer: int = ctx.invoke(logs_command, issue=issue, follow=follow, run_id=None, workflow=store)
+    turn, store = _kept_of(place, number)
+    answer: int = ctx.invoke(logs_command, issue=_id_of(turn), follow=follow, run_id=None, workflow=store)
     return answer
 
 
-def _run_of(place: Place, number: int) -> tuple[str, Path]:
+def _kept_of(place: Place, number: int) -> tuple[Turn, Path]:
+    """The turn, and the store that has its run."""
     from ..peers.turn_register import TurnRegister
-    from ..sources.peer_turns import STORE, id_of
+    from ..sources.peer_turns import STORE
 
     turn = next((one for one in TurnRegister(place).turns() if one.number == number), None)
     if turn is None:
@@ -136,7 +174,13 @@ def _run_of(place: Place, number: int) -> tuple[str, Path]:
     store = place.state / STORE
     if not store.exists():
         raise SortieError(f"Nothing is kept of turn {number}.", fix="`sortie worklog show` has what was recorded.")
-    return id_of(turn), store
+    return turn, store
+
+
+def _id_of(turn: Turn) -> str:
+    from ..sources.peer_turns import id_of
+
+    return id_of(turn)
 
 
 def cut_short(turn: Turn) -> str:
