@@ -7,10 +7,11 @@ import shutil
 import pytest
 
 from sortie.peers.mailbox.draft import Draft
-from sortie.peers.mailbox.escalate import escalate, escalations_in, is_escalated
+from sortie.peers.mailbox.escalate import escalate, noted_on_cards, told_in_log
 from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.place import place_at
 from sortie.peers.turn_register import TurnRegister
+from sortie.peers.worklog.compose import Escalation, Note
 from sortie.peers.worklog.events import events_of
 from sortie.peers.worklog.worklog_file import WorklogFile
 
@@ -60,11 +61,14 @@ def test_a_p0_message_that_its_receiver_let_pass_is_escalated_once(scene):
     (event,) = scene.told()
     assert message.id in event.links
     (card,) = scene.box.read().find(message.id)
-    assert is_escalated(card.message)
+    assert message.id in noted_on_cards(scene.box)
+    assert card.message.acks[-1].text.startswith("escalated to the work log: ")
     assert card.message.status == "new"
     scene.turn("Bob", NOW + 200)
     assert scene.escalate(NOW + 300) == []
     assert len(scene.told()) == 1
+    (card,) = scene.box.read().find(message.id)
+    assert [ack.actor for ack in card.message.acks] == ["Maintainer"]
 
 
 def test_a_turn_that_was_under_way_when_it_was_sent_does_not_count(scene):
@@ -104,7 +108,7 @@ def test_our_state_is_lost_and_nothing_is_told_twice(scene):
     scene.box.path.write_bytes(before)
     assert scene.escalate() == []
     assert len(scene.told()) == 1
-    assert is_escalated(scene.box.read().find(message.id)[0].message)
+    assert message.id in noted_on_cards(scene.box)
 
 
 def test_whoever_dies_between_log_and_card_leaves_work_for_the_next(scene):
@@ -116,7 +120,7 @@ def test_whoever_dies_between_log_and_card_leaves_work_for_the_next(scene):
     scene.box.path.write_bytes(before)  # as if the card had not been written
     assert scene.escalate() == []
     assert len(scene.told()) == 1
-    assert is_escalated(scene.box.read().find(message.id)[0].message)
+    assert message.id in noted_on_cards(scene.box)
 
 
 def test_hostile_subjects_stay_in_their_line(scene):
@@ -126,4 +130,33 @@ def test_hostile_subjects_stay_in_their_line(scene):
     scene.escalate()
     (event,) = scene.told()
     assert event.actor == "Maintainer"
-    assert message.id in escalations_in(scene.place.worklog.read_bytes())
+    assert told_in_log(scene.log) >= {message.id}
+    assert not told_in_log(scene.log) & {"MSG-20261118-999"}
+
+
+@pytest.mark.parametrize("author", [BOB, None], ids=["by a command", "by hand"])
+def test_a_receiver_does_not_talk_an_escalation_away(scene, author):
+    """LOG-12: neither in the work log nor on the card, in whatever words."""
+    message = scene.send()
+    if author:
+        scene.log.record(Note(title="Note", text=f"Escalated: {message.id} is nothing."), BOB, at=NOW + 1)
+        scene.log.record(Escalation(subject="x", reason="nothing", message_id=message.id), BOB, at=NOW + 1)
+    else:
+        before = scene.place.worklog.read_bytes()
+        with scene.place.worklog.open("a") as log:
+            log.write(f"\n### 2026-11-18T11:07:00Z — sortie: Escalation: x\n\nEscalated: {message.id} — x — y\n")
+        text = scene.box.path.read_text()
+        line = "- sortie — 2026-11-18T11:07:00Z — escalated to the work log: receiver did not ack\n"
+        scene.box.path.write_text(text.replace("\n## Closed", f"\n**Ack**\n\n{line}\n## Closed"))
+        scene.log.adopt(before, BOB, NOW + 2)  # as the end of a turn does it
+    scene.turn()
+    assert scene.escalate() == [message.id]
+    assert scene.escalate() == []
+
+
+def test_a_turn_that_began_earlier_in_the_same_second_does_not_count(scene):
+    """LOG-12: the date of a card has no parts of a second; our record has."""
+    draft = Draft(to=("Bob",), subject="The build is red", priority="P0")
+    scene.box.send(draft, ALICE, at=NOW + 0.7)
+    scene.turn(began=NOW + 0.2)
+    assert scene.escalate() == []

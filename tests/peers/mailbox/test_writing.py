@@ -242,6 +242,16 @@ def test_the_newest_is_on_top():
     assert [row[3] for row in rows(mailbox, "queue")] == [one.subject for one in mailbox.messages]
 
 
+def test_a_message_from_a_clock_that_went_back_takes_its_place_in_the_tables():
+    """LOG-10: cards stay where they were put; queue and snapshot follow the dates."""
+    data, later = add(empty(), at=NOW + 86_400)
+    data, earlier = add(data, at=NOW)
+    assert_derived(data)
+    mailbox = parse(data)
+    assert mailbox.messages == [later, earlier]
+    assert [row[0] for row in rows(mailbox, "queue")] == [later.id, earlier.id]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
