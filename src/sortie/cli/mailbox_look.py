@@ -177,8 +177,8 @@ def _escalated(place: Place, box: MailboxFile, author: Author) -> tuple[list[Ove
 
     now, turns_of = time.time(), TurnRegister(place).turns_of
     late = box.overdue(now, turns_of)
-    if not late:
-        return [], []
+    if not late or author.run_id:
+        return late, []  # in a turn nobody is told on: whoever concludes it does that
     # That time is over is no opinion of the agent who happens to look.
     by = author if author.role == "maintainer" else ORCHESTRATOR
     try:

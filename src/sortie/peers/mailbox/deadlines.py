@@ -7,7 +7,7 @@ named is measured by the clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -36,14 +36,20 @@ class Overdue(Struct, frozen=True, kw_only=True):
 
 
 def overdue(
-    messages: Iterable[Message], now: float, turns_of: TurnsOf, agents: Sequence[str] = ()
+    messages: Iterable[Message],
+    now: float,
+    turns_of: TurnsOf,
+    agents: Sequence[str] = (),
+    sent: Mapping[str, float] | None = None,
 ) -> list[Overdue]:
-    """In the order of the messages. `agents` says who all are, for messages to all."""
+    """In the order of the messages. `agents` says who all are, for messages to all; `sent` when each was, as far as
+    that is on record: a card has no parts of a second, and says what its writer wants."""
     found = []
     for message in messages:
         if not is_open(message) or message.type == "notify":
             continue
-        late = [name for name in receivers(message, agents) if _is_late(message, name, now, turns_of)]
+        since = (sent or {}).get(message.id, sent_at(message))
+        late = [name for name in receivers(message, agents) if _is_late(message, name, now, turns_of, since)]
         if late:
             found.append(Overdue(message=message, late=tuple(late), window=_window(message, now)))
     return found
@@ -73,13 +79,13 @@ def most_pressing(messages: Iterable[Message]) -> str:
     return min(wanted, key=lambda said: PHRASES.get(said.casefold(), 9), default=NONE)
 
 
-def _is_late(message: Message, name: str, now: float, turns_of: TurnsOf) -> bool:
+def _is_late(message: Message, name: str, now: float, turns_of: TurnsOf, sent: float | None) -> bool:
     state = state_of(message, name)
     moment = moment_in(message.response_needed_by)
     # To acknowledge is not to answer: whoever asked for an answer by then still waits.
     if moment is not None and moment < now and state in ("new", "acknowledged"):
         return True
-    allowed, sent = turns_allowed(message), sent_at(message)
+    allowed = turns_allowed(message)
     return state == "new" and allowed is not None and sent is not None and turns_of(name, sent) >= allowed
 
 

@@ -79,7 +79,12 @@ class MailboxFile:
 
     def overdue(self, now: float, turns_of: TurnsOf) -> list[Overdue]:
         """The oldest first."""
-        return overdue(self.read().messages[::-1], now, turns_of, self.roster.agents)
+        sent: dict[str, float] = {}
+        for record in self.document.records():
+            message_id, _, word = record.subject.partition(" ")
+            if word == "sent":
+                sent.setdefault(message_id, record.at)
+        return overdue(self.read().messages[::-1], now, turns_of, self.roster.agents, sent)
 
     def send(self, draft: Draft, author: Author, *, at: float, key: str = "") -> Done:
         """Put a message on top. With a key it happens once, however often it is asked for."""
