@@ -13,7 +13,7 @@ from sortie.peers.mailbox.draft import Draft
 from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.mailbox.message import Message
 from sortie.peers.mailbox.parse import parse
-from sortie.peers.mailbox.read_card import read_card
+from sortie.peers.mailbox.read_card import remembered
 from sortie.peers.mailbox.write_card import card_of
 from sortie.peers.place import place_at
 from sortie.peers.roster import Roster
@@ -87,7 +87,7 @@ def _measured(
         box.move(f"MSG-20251009-{next(numbers):03}", "acknowledged", CODEX, at=next(at), said="on it")
 
     def first() -> None:
-        read_card.cache_clear()
+        remembered.cache_clear()
         parse(box.path.read_bytes())
 
     writing, reading = "read, write, `fsync`, rename", "reading the file"

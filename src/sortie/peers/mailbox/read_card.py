@@ -49,6 +49,7 @@ _OUR_KEYS = (
 _RULES = ("---", "***", "___")
 _BETWEEN = re.compile(" (?:[—\u2013|]|--) ")
 _MEMORY = 16_384
+_LARGEST_REMEMBERED = 4096
 _LONGEST_SUBJECT = 160  # in a row
 _LONGEST_NAME = 3  # in words
 
@@ -62,9 +63,17 @@ class Reading(Struct, frozen=True, kw_only=True, gc=False):
     remarks: tuple[tuple[int, str], ...] = ()
 
 
-@lru_cache(_MEMORY)
 def read_card(raw: bytes) -> Reading:
     """A card from its heading, or from the rule above one that has none, to the next."""
+    return remembered(raw) if len(raw) <= _LARGEST_REMEMBERED else _read(raw)
+
+
+@lru_cache(_MEMORY)
+def remembered(raw: bytes) -> Reading:
+    return _read(raw)
+
+
+def _read(raw: bytes) -> Reading:
     text = raw.decode("utf-8", "replace")
     remarks: list[tuple[int, str]] = []
     ours = _OURS.match(text)
