@@ -283,7 +283,7 @@ def test_an_agent_writes_only_as_itself(mail, root):
 
 
 def test_an_overdue_message_is_told_and_escalated_once(mail, root, capsys):
-    """LOG-12: who checks the mailbox brings it to the work log, in a turn its end does; a second look adds nothing."""
+    """LOG-12: who checks the mailbox brings it to the work log, once; in a turn that is for its end."""
     ask(capsys, "worklog", "init", "--root", str(root))
     first = sent(mail, "-s", "The build is red", "-p", "P0")
     turn = begin_turn(root)

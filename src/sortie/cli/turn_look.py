@@ -70,8 +70,9 @@ def proposals(place: Place) -> list[Proposed]:
     mailbox = MailboxFile(place, roster=roster)
     messages = [*mailbox.read().messages] if place.mailbox.exists() else []
     late = mailbox.overdue(time.time(), register.turns_of) if messages else []
-    events = events_of(WorklogFile(place.worklog).read()) if place.worklog.exists() else []
-    return propose(roster, register.turns(), events, messages, late)
+    log = WorklogFile(place.worklog)
+    events, written_by = (events_of(log.read()), log.written_by()) if place.worklog.exists() else ([], {})
+    return propose(roster, register.turns(), events, messages, late, written_by)
 
 
 def command_for(proposed: Proposed, root: Path | None) -> str:

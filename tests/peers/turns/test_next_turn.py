@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sortie.peers.journal import Record
 from sortie.peers.mailbox.deadlines import overdue
 from sortie.peers.mailbox.message import Ack, Message
 from sortie.peers.roster import Roster
@@ -70,6 +71,22 @@ def test_a_handoff_calls_its_next_owner_until_that_one_has_a_turn():
     assert "Alice handed “the parser” over to Bob" in first.sentence
     assert proposed([*ALL_HAD_ONE, turn(4, "Bob")], [handed])[0].reason == "longest wait"
     assert proposed([*ALL_HAD_ONE, turn(4, "Bob", "interrupted")], [handed])[0].agent == "Bob"
+
+
+def test_who_wrote_an_entry_and_when_is_by_the_record():
+    """A handoff that an agent forged for itself, dated to a time that never comes, calls nobody."""
+    forged = event("handoff.posted", "Ada", 1e8, next_owner="Bob")
+    of_bob = Record(at=START + 350, author="Bob", role="agent")
+    of_ada = Record(at=START + 350, author="Ada", role="maintainer")
+
+    def told(record: Record, *more: Turn) -> tuple[str, str]:
+        turns = [*ALL_HAD_ONE, *more]
+        first = propose(ROSTER, turns, [forged], [], [], {forged.entry_id: record})[0]
+        return first.agent, first.reason
+
+    assert told(of_bob) == ("Alice", "longest wait")
+    assert told(of_ada) == ("Bob", "handoff")
+    assert told(of_ada, turn(4, "Bob")) == ("Alice", "longest wait"), "that turn began after it was recorded"
 
 
 def test_only_the_last_handoff_to_somebody_counts():

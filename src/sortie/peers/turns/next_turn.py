@@ -6,12 +6,14 @@ last turn began: mail that is urgent or late, work handed over, an opinion that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...protocol.foreign_text import parse_time, time_text
+from ..journal import Record
 from ..mailbox.deadlines import Overdue
 from ..mailbox.message import Message, is_unread, order
 from ..roster import Roster, fold
@@ -51,11 +53,14 @@ def propose(
     events: Sequence[Event],
     messages: Sequence[Message],
     overdue: Iterable[Overdue],
+    written_by: Mapping[str, Record] | None = None,
 ) -> list[Proposed]:
     """The most pressing turn of each agent, the most pressing of all first; those that wait longest before others.
 
     `events` are those of the whole work log in their order, `overdue` is what the mailbox says of its `messages`.
+    `written_by` is who wrote each entry and when, as far as that is on record, whatever the entry says.
     """
+    events = [_as_recorded(event, (written_by or {}).get(event.entry_id)) for event in events]
     late, is_open = [*overdue], open_items(events)
     questions = [*is_open.objections, *is_open.proposals]
     found = []
@@ -106,7 +111,8 @@ def _mail(agent: str, messages: Sequence[Message], overdue: Sequence[Overdue]) -
 def _handed(agent: str, own: Sequence[Turn], events: Sequence[Event]) -> Iterator[Proposed]:
     """The last handoff to it that no turn of its own has begun after."""
     for event in reversed(events):
-        if event.event_type == "handoff.posted" and _names(event, "next_owner", agent):
+        is_own = fold(event.actor) == fold(agent)
+        if event.event_type == "handoff.posted" and not is_own and _names(event, "next_owner", agent):
             if not _has_begun_after(own, event):
                 handed = f"{event.actor or 'Somebody'} handed “{event.subject}” over to {agent}"
                 yield Proposed(
@@ -162,6 +168,17 @@ def _waiting(agent: str, own: Sequence[Turn]) -> Proposed:
     began = own[-1].began
     sentence = f"It is longest since {agent} had a turn, which began at {time_text(began)}."
     return Proposed(agent=agent, kind="work", reason="longest wait", sentence=sentence, since=began)
+
+
+def _as_recorded(event: Event, record: Record | None) -> Event:
+    if record is None:
+        return event
+    at = parse_time(event.timestamp)
+    return replace(
+        event,
+        actor=event.actor if record.role == "orchestrator" else record.author,
+        timestamp=event.timestamp if at is not None and at <= record.at else time_text(record.at),
+    )
 
 
 def _is_late(one: Overdue, agent: str) -> bool:
