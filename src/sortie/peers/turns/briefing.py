@@ -119,7 +119,8 @@ def mail_text(message: Message) -> str:
         *((f"Related: {message.related}",) if message.related not in ("", "none") else ()),
         *((f"Needed by: {message.response_needed_by}",) if message.response_needed_by not in ("", "none") else ()),
     ]
-    answers = [f"Answer of {ack.actor or 'somebody'}: {ack.text}" for ack in message.acks]
+    # Whoever has the card can write below it.
+    answers = [f"An answer, said to be of {ack.actor or 'somebody'}: {ack.text}" for ack in message.acks]
     return "\n".join([*about, "", message.body, *([""] if answers else []), *answers]).rstrip()
 
 
