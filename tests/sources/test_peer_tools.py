@@ -15,6 +15,7 @@ from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.place import Place, place_at
 from sortie.peers.roster import Roster
 from sortie.peers.worklog.events import events_of
+from sortie.peers.worklog.open_items import open_items
 from sortie.peers.worklog.worklog_file import WorklogFile
 from sortie.sources.peer_tools import LONGEST_ANSWER, PeerTools, problem_with
 from sortie.tools.definitions import BUILTIN, ENTRIES, WORKLOG_APPEND
@@ -77,14 +78,18 @@ async def test_everything_an_agent_may_record_is_recorded_as_its_own(place, kind
     assert {record.author for record in WorklogFile(place.worklog).written_by().values()} == {"Alice"}
 
 
-async def test_a_proposal_is_amended_by_its_id(place):
-    await call(place, "worklog_append", kind="proposal", subject="Format", text="YAML")
-    answer = await call(
-        place, "worklog_append", kind="amendment", subject="Format", text="JSON", proposal_id="PROP-001"
-    )
+async def test_a_proposal_is_amended_and_ended_by_its_id(place):
+    """LOG-02: which the answer names."""
+    told = await call(place, "worklog_append", kind="proposal", subject="Format", text="YAML")
+    name = told["data"]["proposal_id"]
+    answer = await call(place, "worklog_append", kind="amendment", subject="Format", text="JSON", proposal_id=name)
+    assert answer["success"] and "proposal_id" not in answer["data"], answer
+    events = events_of(WorklogFile(place.worklog).read())
+    assert [event.event_type for event in events][-2:] == ["proposal.created", "proposal.amended"]
+    assert len(open_items(events).proposals) == 1
+    answer = await call(place, "worklog_append", kind="agreement", subject="x", text="JSON it is", about=[name])
     assert answer["success"], answer
-    kinds = [event.event_type for event in events_of(WorklogFile(place.worklog).read())]
-    assert kinds[-2:] == ["proposal.created", "proposal.amended"]
+    assert open_items(events_of(WorklogFile(place.worklog).read())).proposals == ()
 
 
 @pytest.mark.parametrize(

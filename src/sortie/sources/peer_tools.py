@@ -79,7 +79,8 @@ class PeerTools:
 
     def _append(self, arguments: Arguments) -> dict[str, Any]:
         recorded = self._worklog.record(entry_of(arguments), self._author, at=time.time())
-        return {"event_ids": list(recorded.event_ids)}
+        called = {"proposal_id": recorded.proposal_id} if recorded.proposal_id else {}
+        return {"event_ids": list(recorded.event_ids), **called}
 
     def _new(self, arguments: Arguments) -> dict[str, Any]:
         given = arguments.get("cursor", self._since)

@@ -172,7 +172,7 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
     "proposal": ("scope", "risks", "rollback", "deadline"),
     "amendment": ("proposal_id", "scope", "risks", "rollback", "deadline"),
     "objection": ("recommended_by", "recommended", "reasoning", "compromise"),
-    "agreement": ("participants", "rationale"),
+    "agreement": ("participants", "rationale", "about"),
     "escalation": ("message_id",),
 }
 
@@ -206,12 +206,16 @@ WORKLOG_APPEND = Definition(
             "compromise": _text("For an objection: a compromise."),
             "participants": _texts("For an agreement: who agreed."),
             "rationale": _text("For an agreement: why."),
+            "about": _texts("For an agreement: IDs of the proposals, objections and messages that it ends."),
             "message_id": _text("For an escalation: the message it comes from."),
         },
         "kind",
         "subject",
     ),
-    response='`{"success": true, "data": {"event_ids": […]}}`, or `{"success": false, "error": {…}}`.',
+    response=(
+        '`{"success": true, "data": {"event_ids": […], "proposal_id": …}}`, the last for a new proposal, or '
+        '`{"success": false, "error": {…}}`.'
+    ),
     tier=2,
 )
 
