@@ -81,9 +81,16 @@ class Checkout(Struct, frozen=True, kw_only=True):
         return git(self.root, *arguments, env=env, given=given, fine=fine)
 
     def own_git(
-        self, *arguments: str, given: bytes = b"", index: Path | None = None, seconds: float = SECONDS
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        fine: tuple[int, ...] = (0,),
+        index: Path | None = None,
+        seconds: float = SECONDS,
+        literal: bool = True,
     ) -> bytes:
-        """The same files and objects, without the configuration, the index and the refs of the repository."""
+        """The same files and objects, without the configuration, the index and the refs of the repository. There is
+        a command that cannot take paths as `literal`."""
         with private_git_dir(self.object_format, self.excludes.content) as own:
             env = {
                 "GIT_DIR": str(own),
@@ -91,8 +98,9 @@ class Checkout(Struct, frozen=True, kw_only=True):
                 "GIT_WORK_TREE": str(self.root),
                 "GIT_OBJECT_DIRECTORY": str(self.objects),
                 "GIT_INDEX_FILE": str(index or own / "index"),
+                "GIT_LITERAL_PATHSPECS": "1" if literal else "",
             }
-            return git(self.root, *arguments, env=env, given=given, seconds=seconds)
+            return git(self.root, *arguments, env=env, given=given, fine=fine, seconds=seconds)
 
     def prepare(self) -> Checkout:
         """Make our state directory, and fix for the turn that follows what is ignored."""

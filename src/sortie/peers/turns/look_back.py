@@ -48,7 +48,7 @@ def look_back(place: Place, agent: str, before: Snapshot, after: Snapshot | None
     problem = ""
     changes = Changes()
     try:
-        after = after or take_after(place, before)
+        after = after or take_after(place, before, agent)
         changes = changes_between(before, after)
         changes = replace(changes, refs=tuple(keep_lost(after, changes.refs)))
     except SortieError as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ..charter.charter_file import digest_of
-from ..charter.lanes import Lane, LaneMap
+from ..charter.lanes import LaneMap
 from ..finding import Finding
 from ..journal import Record
 from ..mailbox import compare as mailbox_compare
@@ -24,6 +24,7 @@ from ..worklog.parse import parse as parse_worklog
 from .changes import ChangedFile, Changes
 from .checkout import shown
 from .documents import NOTHING, Document, Documents, Rules
+from .hidden import lane_map
 
 LANE_OF_ANOTHER = "lane of another"
 NO_LANE = "no lane"
@@ -103,13 +104,7 @@ def _files(facts: Facts) -> tuple[list[ChangedFile], list[Finding]]:
     documents = {*facts.paths.values()}
     if not charter.lanes:
         return [], []
-    # What several build against is its owner's, where no lane has it.
-    contracts = (
-        Lane(name=contract.name, owner=contract.owner, globs=contract.locations, line=contract.line)
-        for contract in charter.contracts
-        if contract.owner
-    )
-    lanes = LaneMap((*charter.lanes, *contracts))
+    lanes = lane_map(charter)
     foreign: dict[str, list[ChangedFile]] = defaultdict(list)
     nobodys: list[ChangedFile] = []
     for file in facts.changes.files:

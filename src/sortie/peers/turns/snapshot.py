@@ -23,6 +23,7 @@ from ..place import Place
 from .checkout import Checkout, Excludes, open_checkout
 from .documents import DOCUMENTS, NOTHING, Documents, Rules, path_of, read_documents, rules_of
 from .git import GitError
+from .hidden import hidden_files
 from .objects import blob, entries_of
 from .private_git import IndexFile, read_index
 from .working_tree import LeftOut, WorkingTree, read_working_tree
@@ -31,6 +32,7 @@ KEPT_TURNS = 50
 When = Literal["before", "after"]
 
 _TOLD_LEFT_OUT = 1000
+_TOLD_IGNORED = 1000
 _INDEX = "index"
 _NO_INDEX = IndexFile(content=b"", time=0)
 
@@ -41,6 +43,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     `rules` are those of before the turn, also in the snapshot after it. `problems` says what could not be learned;
     only a snapshot after a turn has any. Of one that was `recalled` only the ref of HEAD is known. `look` is what
     the next look may begin with; `staged` is the index of the repository before the turn, None if it is not kept.
+    `ignored` is what git ignored then, None where it is not known.
     """
 
     number: int
@@ -57,6 +60,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     recalled: bool = False
     look: IndexFile | None = None
     staged: IndexFile | None = None
+    ignored: Mapping[str, str] | None = None
 
 
 class _Told(Struct, frozen=True, kw_only=True):
@@ -70,6 +74,7 @@ class _Told(Struct, frozen=True, kw_only=True):
     person_file: str = ""
     repository_excludes: str = ""
     staged: str = ""
+    ignored: dict[str, str] | None = None
 
     @property
     def excludes(self) -> Excludes:
@@ -116,11 +121,12 @@ def take_before(place: Place, number: int) -> Snapshot:
         rules=rules,
         look=looked.index,
         staged=staged,
+        ignored=looked.ignored,
     )
 
 
-def take_after(place: Place, before: Snapshot) -> Snapshot:
-    """The state as a turn left it. Raises `Damaged` or `GitError` where nothing of it can be learned. Blocks."""
+def take_after(place: Place, before: Snapshot, agent: str = "") -> Snapshot:
+    """The state as the turn of `agent` left it. Raises where nothing of it can be learned. Blocks."""
     checkout, number = before.checkout, before.number
     checkout.refuse_changed(before.commit)
     with suppress(OSError):  # told when it is written
@@ -132,7 +138,8 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
     except GitError as error:
         problems.append(f"What became of branches and commits cannot be told: {error.message}")
     documents = read_documents(place)
-    looked = read_working_tree(checkout, _inside(place, checkout), last=before.look)
+    looked, problem = _look_after(before, _inside(place, checkout), agent)
+    problems += [problem] if problem else []
     told = f"The checkout after turn {number}"
     heads = [position.head] if position.head not in ("", before.head) else []
     try:
@@ -167,6 +174,19 @@ def take_after(place: Place, before: Snapshot) -> Snapshot:
     )
 
 
+def _look_after(before: Snapshot, wanted: list[str], agent: str) -> tuple[WorkingTree, str]:
+    """With what the turn hid from git; and a sentence where that cannot be told."""
+    checkout = before.checkout
+    looked = read_working_tree(checkout, wanted, last=before.look)
+    if before.ignored is None:
+        return looked, "Files that were hidden by new rules of what git ignores are not told."
+    ignored, trees = (before.ignored, looked.ignored), (before.tree, looked.tree)
+    hidden = hidden_files(checkout, trees, ignored, before.rules.charter, agent)
+    if hidden.files:
+        looked = read_working_tree(checkout, [*wanted, *hidden.files], last=looked.index)
+    return looked, hidden.problem
+
+
 def recall(place: Place, number: int, when: When) -> Snapshot | None:
     """The snapshot of an earlier turn, from its commit; None where there is none any more. Blocks."""
     checkout = open_checkout(place.root)
@@ -198,6 +218,7 @@ def recall(place: Place, number: int, when: When) -> Snapshot | None:
         rules=rules_of(place, content.get("charter")),
         recalled=True,
         staged=_recalled_index(checkout, number, told.staged),
+        ignored=told.ignored,
     )
 
 
@@ -239,6 +260,7 @@ def _commit(
         person_file=checkout.excludes.person_file,
         repository_excludes=checkout.excludes.repository.decode("latin-1"),
         staged=staged.digest if staged else "",
+        ignored=dict(looked.ignored) if len(looked.ignored) <= _TOLD_IGNORED else None,
     )
     message = f"{told}\n\n{json.dumps(msgspec.to_builtins(about))}\n"
     options = [word for parent in parents for word in ("-p", parent)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import accumulate
@@ -38,11 +38,13 @@ class LeftOut(Struct, frozen=True, kw_only=True):
 
 
 class WorkingTree(Struct, frozen=True, kw_only=True):
-    """`index` is what a later look may begin with."""
+    """`index` is what a later look may begin with. `ignored` are files and directories (with a `/` at the end) that
+    are not in the tree because git ignores them; those that say themselves what to ignore have a mark."""
 
     tree: str
     left_out: tuple[LeftOut, ...]
     index: IndexFile | None
+    ignored: Mapping[str, str] = {}
 
 
 def read_working_tree(
@@ -77,6 +79,7 @@ class _Look:
         self._left_out: list[LeftOut] = []
         self._to_read: list[tuple[int, str]] = []
         self._to_forget: list[str] = []
+        self._ignored: dict[str, str] = {}
 
     def tree(self, wanted: Collection[str]) -> WorkingTree:
         known, changed = self._listed()
@@ -89,9 +92,10 @@ class _Look:
         if self._to_read:
             self._update(["--add", "--remove", "--replace"], [path for _, path in self._to_read])
         tree = self._git("write-tree").decode("ascii").strip()
+        index = None
         with open_directory(self._index.parent) as own, suppress(FileNotFoundError):  # there may be no files
-            return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=read_index(own, self._index.name))
-        return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=None)
+            index = read_index(own, self._index.name)
+        return WorkingTree(tree=tree, left_out=tuple(self._left_out), index=index, ignored=self._ignored)
 
     def _listed(self) -> tuple[set[str], set[str]]:
         """What our index has, and everything that may differ from what it says."""
@@ -101,9 +105,17 @@ class _Look:
                 self._paths, "diff-files", "--name-only", "--no-renames", "--ignore-submodules=dirty"
             )
             others = pool.submit(self._paths, "ls-files", "--others", "--exclude-standard")
+            ignored = pool.submit(
+                self._paths, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory"
+            )
             tracked = pool.submit(self._tracked)
+        self._ignored = {path: self._rules_at(path) for path in ignored.result()}
         changed = stale.result() | {path.removesuffix("/") for path in others.result()}
         return known.result(), changed | (tracked.result() - known.result())
+
+    def _rules_at(self, path: str) -> str:
+        found = self._found(path) if path.rpartition("/")[2] == ".gitignore" else None
+        return _mark(found) if found else ""
 
     def _tracked(self) -> set[str]:
         """What the repository tracks counts, ignored or not. Where its index is damaged, ours has what it had."""
@@ -168,8 +180,7 @@ class _Look:
         return is_one
 
     def _leave_out(self, path: str, why: str, found: os.stat_result, known: Collection[str]) -> None:
-        mark = f"{found.st_mode:o} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
-        self._left_out.append(LeftOut(path=path, why=why, mark=mark))
+        self._left_out.append(LeftOut(path=path, why=why, mark=_mark(found)))
         if path in known:
             self._to_forget.append(path)
 
@@ -195,6 +206,10 @@ class _Look:
 
     def _git(self, *arguments: str, given: bytes = b"") -> bytes:
         return self._checkout.own_git(*arguments, given=given, index=self._index, seconds=self._seconds)
+
+
+def _mark(found: os.stat_result) -> str:
+    return f"{found.st_mode:o} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
 def _split(output: bytes) -> set[str]:
