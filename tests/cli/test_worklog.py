@@ -212,7 +212,9 @@ def test_a_decision_names_what_it_ends(log):
     assert set(decision["links"]) == {"PROP-001", name, message}
     still_open = log.done("status", "--json").json()["open"]
     assert (still_open["proposals"], still_open["objections"]) == ([], [])
-    assert "ends" in log.done("decide", "--help").out
+    told = " ".join(log.done("decide", "--help").out.split())
+    assert "ends the proposals and objections that it names" in told
+    assert "whoever has it answers it" in told
 
 
 def test_since_tells_what_happened_since_the_last_turn_however_often(log, monkeypatch):

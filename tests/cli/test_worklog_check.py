@@ -115,6 +115,27 @@ def test_a_changed_entry_that_stays_beside_what_is_restored_is_named(log):
     assert log.done("verify", "--restore").out == "nothing is lost\n"
 
 
+def test_a_removed_work_log_comes_back_from_the_record(log):
+    """LOG-04: `verify` says what brings it back, and --restore does it."""
+    ids = [log.done("append", title, "--as", "Alice").lines[0] for title in ("one", "two")]
+    log.path.unlink()
+    said = log.say("verify")
+    assert said.code == 1
+    assert "There is no WORKLOG.md" in said.err
+    assert "2 entries are on record" in said.err
+    assert "worklog verify --restore" in said.err
+    restored = log.done("verify", "--restore")
+    assert [name in restored.out for name in ids] == [True, True]
+    assert [entry.entry_id for entry in log.log.entries] == ids
+    assert "Now Working (Bob): idle" in log.text
+    assert log.done("verify").out == "WORKLOG.md: as it was recorded\n"
+    log.path.unlink()
+    shutil.rmtree(place_at(log.root).state)
+    for arguments in (["verify"], ["verify", "--restore"]):
+        assert "worklog init" in log.say(*arguments).err
+        assert not log.path.exists()
+
+
 def test_a_clone_has_nothing_on_record_and_says_so(log):
     """LOG-04: and names what can be looked at there."""
     log.done("append", "one", "--as", "Alice")

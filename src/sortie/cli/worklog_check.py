@@ -15,9 +15,10 @@ import click
 from ..errors import SortieError
 from .format import clean, runnable
 from .main import DONE, UNFINISHED, decided
-from .peers_options import root_option, typed
+from .peers_options import place_of, root_option, typed
 from .printing import json_option, print_json
 from .worklog import NAME, log_at, place_with_log
+from .worklog_writing import create
 
 if TYPE_CHECKING:
     from ..peers.finding import Finding
@@ -81,8 +82,32 @@ def verify_command(
         return _compare(*versions, by=by, root=root, as_json=as_json)
     if revision is not None:
         return _git(root, revision, as_json=as_json)
-    place = place_with_log(root)
+    place = _place_with_log_or_record(root, restore=restore)
     return _restore(place, as_json=as_json) if restore else _journal(place, root, as_json=as_json)
+
+
+def _place_with_log_or_record(root: Path | None, *, restore: bool) -> Place:
+    """A work log that was removed is made anew where it is to be restored from the record."""
+    from ..peers.shared_document import SharedDocument
+
+    try:
+        return place_with_log(root)
+    except SortieError as error:
+        try:
+            place = place_of(root)
+        except SortieError:
+            raise error from None
+        missing = SharedDocument(place.worklog).missing() if place.state.is_dir() else ()
+        if not missing:
+            raise
+    if restore:
+        create(root, (), "")
+        return place
+    many = "One entry is" if len(missing) == 1 else f"{len(missing):,} entries are"
+    raise SortieError(
+        f"There is no {NAME} in {place.root} any more. {many} on record.",
+        fix=f"{typed('worklog verify --restore', root)} brings back what is on record.",
+    )
 
 
 def _compare(old: str, new: str, *, by: str, root: Path | None, as_json: bool) -> int:

@@ -178,7 +178,7 @@ def object_command(
 @click.command("decide")
 @click.argument("title")
 @click.argument("decision", default="")
-@click.option("--about", multiple=True, metavar="ID", help="What it ends: PROP-…, wl-… or MSG-…; repeat it.")
+@click.option("--about", multiple=True, metavar="ID", help="What it decides: PROP-…, wl-… or MSG-…; repeat it.")
 @click.option("--mode", type=click.Choice(MODES), help="How it came about; the maintainer's own: by adjudication.")
 @click.option("--with", "participants", multiple=True, metavar="NAME", help="Who took part; repeat it.")
 @click.option("--rationale", default="", metavar="TEXT", help="Why.")
@@ -204,7 +204,8 @@ def decide_command(
 
     DECISION is the TITLE if left out; `-` reads it from standard input. A maintainer decision is one that the
     maintainer's own command records; an agent records what was agreed on, with --mode. It ends the proposals and
-    objections that it names: with --about, by their title, or by an id in its text.
+    objections that it names: with --about, by their title, or by an id in its text. A message that it names stays
+    as it is, and whoever has it answers it; but its decision stands in the log then.
     """
     from ..peers.worklog.compose import Decision
 
