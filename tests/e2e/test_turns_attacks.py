@@ -76,3 +76,17 @@ def test_an_agent_starts_no_turn_of_anybody_anywhere(peers, tmp_path):
     peers.turn("alice", f"sortie turn bob -t spend --root {other.root} > $DIARY.said 2>&1", "-t", "x", code=3)
     assert "Only a person starts a turn" in (peers.base / "diary.said").read_text()
     assert other.turns() == []
+
+
+def test_an_entry_that_an_older_version_was_saved_over_is_told(peers):
+    """LOG-06: what was acknowledged in the turn is not gone without a word, and can be put back."""
+    script = """\
+cp WORKLOG.md "$DIARY.old"
+sortie worklog append Mine important >/dev/null 2>&1
+cp "$DIARY.old" WORKLOG.md.swp; mv WORKLOG.md.swp WORKLOG.md
+"""
+    report = peers.turn("alice", script, "-t", "x")
+    assert any("Gone from WORKLOG.md" in remark for remark in report["remarks"]), report
+    assert "important" not in peers.file("WORKLOG.md")
+    peers.sortie("worklog", "verify", "--restore")
+    assert peers.file("WORKLOG.md").count("important") == 1

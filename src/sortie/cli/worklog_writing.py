@@ -34,7 +34,7 @@ def record(place: Place, what: AnyRecordable, author: Author, *, root: Path | No
     """Write it, and print the ids of events and proposal. It is written whether anybody reads that or not."""
     from ..peers.worklog.worklog_file import WorklogFile
 
-    recorded = WorklogFile(place.worklog).record(what, author, at=time.time())
+    recorded = WorklogFile(place.worklog).record(what, author, at=time.time(), tell_lost=True)
     code = decided(DONE)
     tell_lost(recorded.lost, root)
     if as_json:

@@ -54,7 +54,8 @@ class SharedDocument:
 
     @contextmanager
     def held(self) -> Iterator[Held]:
-        """Nobody else of ours writes meanwhile. What is `lost` counts as told when this ends well."""
+        """Nobody else of ours writes meanwhile. What is `lost` counts as told when somebody asked for it and this
+        ends well."""
         with self._held() as held:
             yield held
             held._tell()
@@ -92,7 +93,13 @@ class Held:
         self._stamp_file = stamp_file
         self._stamp = _UNKNOWN
         self._untold: list[Missing] = []
-        self.lost: tuple[Record, ...] = ()
+        self._is_asked = False
+
+    @property
+    def lost(self) -> tuple[Record, ...]:
+        """Whoever asks tells people."""
+        self._is_asked = True
+        return tuple(one.record for one in self._untold)
 
     def read(self) -> bytes:
         return self._file.read()
@@ -140,7 +147,6 @@ class Held:
         self._stamp = self._file.stamp()
         if not is_as_left:
             self._untold = [one for one in self._missing() if not one.is_told]
-            self.lost = tuple(one.record for one in self._untold)
         self._remember()
 
     def _missing(self) -> list[Missing]:
@@ -161,7 +167,7 @@ class Held:
         return tuple(restored)
 
     def _tell(self) -> None:
-        if self._untold:
+        if self._untold and self._is_asked:
             told, self._untold = self._untold, []
             with suppress(SortieError):  # then it is told once more, which is better than to fail what was done
                 self._journal.append(Line(op="told", of=tuple(one.position for one in told)))

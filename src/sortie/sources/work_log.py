@@ -197,6 +197,7 @@ def _write(entry: Entry, effect: EffectPlanned) -> str:
             key=effect.effect_id,
             actor=entry.by,
             set_status=False,
+            tell_lost=True,
         )
         lost = _told_of_lost(path, recorded.lost)
     if trouble is not None:

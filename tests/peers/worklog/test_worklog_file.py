@@ -190,7 +190,8 @@ def test_entries_that_an_editor_threw_out_are_told_with_the_next_write(log, tmp_
     before = content(log)
     log.record(Note(title="lost", text="words"), ALICE, at=AT)
     (tmp_path / "WORKLOG.md").write_bytes(before + b"\n### Pat: saved an old version\n")
-    recorded = log.record(Note(title="next"), BOB, at=AT + 1)
+    assert log.record(Note(title="by who tells nobody"), BOB, at=AT + 1).lost == ()
+    recorded = log.record(Note(title="next"), BOB, at=AT + 1, tell_lost=True)
     assert ["lost" in record.text for record in recorded.lost] == [True]
 
 

@@ -227,7 +227,7 @@ class CharterFile:
             outcome=f"Lanes, contracts and rules of version {version} count from now on.",
         )
         log = WorklogFile(self._place.worklog, session_id=session)
-        return log.record(decision, author, at=at, key=_key(version, digest)).lost
+        return log.record(decision, author, at=at, key=_key(version, digest), tell_lost=True).lost
 
     def _keep(self, text: bytes) -> Path:
         """On disk when it returns."""

@@ -39,6 +39,7 @@ from .snapshot import Snapshot, recall
 OVER_BUDGET = "over budget"
 # What no rule forbids outright, and the maintainer has to know all the same.
 _WORTH_A_LOOK = (NO_LANE, ONLY_IN_MAIL, BRANCH_DELETED)
+_MOST_NAMED = 5
 _NEEDED: tuple[Document, ...] = ("worklog", "mailbox")
 
 
@@ -88,6 +89,7 @@ class _Conclusion:
         self._worklog = WorklogFile(self._place.worklog, session_id=session.charter.session_id)
         self._problems: list[str] = []
         self._recorded: list[str] = []
+        self._lost: list[str] = []
 
     def report(self, before: Snapshot | None) -> TurnReport:
         looked, reverted, told = None, Reverted(), set[str]()
@@ -117,7 +119,7 @@ class _Conclusion:
             switched=looked is not None
             and looked.after is not None
             and looked.before.branch != looked.after.branch,
-            remarks=(*(looked.remarks if looked else ()), *reverted.remarks),
+            remarks=(*(looked.remarks if looked else ()), *reverted.remarks, *self._told_of_lost()),
             problems=(*self._problems, *reverted.problems),
         )
 
@@ -201,8 +203,18 @@ class _Conclusion:
                 at=self._at,
                 key=key_of(self._turn, recording.name),
                 actor=self._turn.agent if recording.by_agent else "",
+                tell_lost=True,
             )
             self._recorded += recorded.event_ids
+            self._lost += [one.subject for one in recorded.lost]
+
+    def _told_of_lost(self) -> Iterator[str]:
+        """What was acknowledged and is gone: an editor, or the agent, saved an older version."""
+        if self._lost:
+            named = ", ".join(self._lost[:_MOST_NAMED])
+            more = f" and {len(self._lost) - _MOST_NAMED} more" if len(self._lost) > _MOST_NAMED else ""
+            name = self._place.worklog.name
+            yield f"Gone from {name}: {named}{more}. `sortie worklog verify --restore` puts back what was recorded."
 
     def _rest(self) -> None:
         """Whoever has no turn works on nothing."""

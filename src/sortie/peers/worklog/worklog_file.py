@@ -86,9 +86,11 @@ class WorklogFile:
         key: str = "",
         actor: str = "",
         set_status: bool = True,
+        tell_lost: bool = False,
     ) -> Recorded:
         """`actor` is whose entry it is, where the orchestrator writes for an agent. Without `set_status` only the
-        entry is written: who works on many things at once has no status line."""
+        entry is written: who works on many things at once has no status line. With `tell_lost` the caller tells
+        people what the answer says to be lost; nobody is told of it a second time."""
         name = _actor(author, actor)
         if isinstance(what, Decision) and what.mode == "maintainer adjudication" and author.role != "maintainer":
             raise AuthorityError(
@@ -97,7 +99,7 @@ class WorklogFile:
             )
         with self._document.held() as held:
             if key and held.done(key):
-                return Recorded(event_ids=self._ids_of(key), lost=held.lost, repeated=True)
+                return Recorded(event_ids=self._ids_of(key), lost=held.lost if tell_lost else (), repeated=True)
             if isinstance(what, Proposal) and not what.id:
                 what = msgspec.structs.replace(what, id=next_proposal(held.read()))
             text = compose(what, actor=name, at=at)
@@ -105,7 +107,7 @@ class WorklogFile:
             record = _record(author, at, key=key, subject=" ".join(event_ids), text=text)
             self._write(held, what, name, at, text, record, _status_after(what) if set_status else "")
             proposal_id = what.id if isinstance(what, Proposal) else ""
-            return Recorded(event_ids=event_ids, proposal_id=proposal_id, lost=held.lost)
+            return Recorded(event_ids=event_ids, proposal_id=proposal_id, lost=held.lost if tell_lost else ())
 
     def set_status(self, agent: str, text: str, author: Author, at: float) -> None:
         name = checked_name(agent)
