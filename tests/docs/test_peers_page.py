@@ -88,7 +88,7 @@ def program() -> str:
     """What docs/python.md shows of a turn."""
     page = (ROOT / "docs" / "python.md").read_text("utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```", section(page, "Peers"), re.S | re.M)
-    return block
+    return str(block)
 
 
 def anonymous(text: str) -> str:

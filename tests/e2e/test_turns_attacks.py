@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def peers(tmp_path: Path) -> Iterator[PeerProject]:
     made.clean_up()
 
 
-def kinds(report: dict) -> set[str]:
+def kinds(report: dict[str, Any]) -> set[str]:
     return {finding["kind"] for finding in report["findings"]}
 
 

@@ -46,7 +46,7 @@ def sortie(place: Path, *words: str, code: int = 0) -> str:
 
 
 @pytest.fixture(scope="module")
-def around(tmp_path_factory) -> Path:
+def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository of somebody, in which the example lies as it lies in ours; the session was played there."""
     around = tmp_path_factory.mktemp("around")
     run(around, "git", "init", "--quiet", "--initial-branch=main", ".")
@@ -60,7 +60,7 @@ def around(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place(around) -> Path:
+def place(around: Path) -> Path:
     return around / "peers"
 
 

@@ -134,7 +134,8 @@ def test_what_is_no_file_for_settings_is_one_sentence(tmp_path, kind):
 
 def test_a_file_that_is_not_written_yet_can_be_looked_at(tmp_path):
     settings, problems = examine_settings(tmp_path / "peers.yaml", b"agents: {a: {kind: mock}}")
-    assert settings == PeerSettings(agents=settings.agents) and not problems
+    assert settings is not None and not problems
+    assert settings == PeerSettings(agents=settings.agents)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))

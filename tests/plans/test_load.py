@@ -353,7 +353,7 @@ def test_a_work_log_and_a_mailbox_stand_beside_the_plan(folder):
     """LOG-14"""
     told = load_plan(write(folder, FULL + "worklog: WORKLOG.md\nmailbox: ../MAILBOX.md\n"))
     assert (told.worklog, told.mailbox) == (folder / "WORKLOG.md", folder / "../MAILBOX.md")
-    assert not told.worklog.exists()
+    assert not (folder / "WORKLOG.md").exists()
     assert (plain := load_plan(write(folder, FULL))).worklog is None
     assert plain.mailbox is None
 
