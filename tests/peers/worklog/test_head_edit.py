@@ -48,8 +48,10 @@ def test_a_row_is_added_to_any_log_and_nothing_else_changes(data):
         assert "not closed" in str(error)
         return
     new = parse(changed)
-    assert [row.row_id for row in new.index][:-1] == [row.row_id for row in old.index]
-    assert (new.index[-1].decision, new.index[-1].section) == ("Use a|b", "Decision: Use a|b")
+    added = {row.row_id: row for row in new.index if row not in old.index}
+    assert {row.row_id for row in old.index} < {row.row_id for row in new.index}
+    assert len(new.index) == len(old.index) + 1
+    assert ("Use a|b", "Decision: Use a|b") in [(row.decision, row.section) for row in added.values()]
     assert entries(new) == entries(old)
     assert {agent: line.text for agent, line in new.now_working().items()} == {
         agent: line.text for agent, line in old.now_working().items()

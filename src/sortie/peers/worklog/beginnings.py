@@ -18,7 +18,7 @@ _TIMED = re.compile(rb"(?:[-*+] )?\[?(?:[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}:[0
 _NAME = r"[^\W\d_][\w.'\u2019-]{0,60}(?: [A-Z0-9&/+][\w.'\u2019-]{0,60}){0,3}"
 _LED_BY_NAME = re.compile(rf"\**({_NAME})(?: ?\([^()\n]{{1,60}}\))?\**:\**(?:\s|\Z)")
 _LABELS = (b"Escalated:", b"**Escalated:**", b"Handoff:", b"**Handoff:**")
-_IN_FENCE = re.compile(rb"[ \t]*(?:Handoff|Owner|Escalated|Status):")
+_IN_FENCE = re.compile(rb"[ \t]*(?:Handoff|Escalated):")
 # Lines that a file begins with and that nobody said.
 _ON_TOP = frozenset(
     ("maintainer", "agents", "agent", "session id", "date initialized", "full history", "last format migration")
@@ -80,7 +80,7 @@ def begins_entry(data: bytes, at: int, line: bytes, kind: PartKind, *, is_paragr
         return False
     if scan.opens_fence(line):
         after = scan.line_end(data, at) + 1
-        return kind not in ("entry", "preamble") and _IN_FENCE.match(data, after) is not None
+        return kind != "preamble" and _IN_FENCE.match(data, after) is not None
     if line.startswith(_LABELS):
         return True
     if line.startswith(scan.WORKING):

@@ -8,6 +8,9 @@ cannot tell what it means, the whole log is read and the last known entry is loo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from itertools import accumulate
+from operator import xor
 from typing import NamedTuple
 
 import msgspec
@@ -136,17 +139,14 @@ def _first_new(cursor: Cursor, log: Worklog) -> tuple[int, str]:
 
 
 def _new_rows(cursor: Cursor, rows: Sequence[IndexRow]) -> tuple[Sequence[IndexRow], bool]:
-    """Rows are added at the end of the index, or, in some logs, on top."""
-    more = len(rows) - cursor.rows
-    if more >= 0 and _together(rows[: cursor.rows]) == cursor.row_ids:
-        return rows[cursor.rows :], True
-    if more >= 0 and _together(rows[more:]) == cursor.row_ids:
-        return rows[:more], True
+    """Rows are added at the end of the index and, by some, on top: those that were seen stand together."""
+    seen = max(cursor.rows, 0)
+    sums = [0, *accumulate((int(row.row_id[3:], 16) for row in rows), xor)]
+    for start in range(len(rows) - seen + 1):
+        if f"{sums[start] ^ sums[start + seen]:x}" == cursor.row_ids:
+            return [*rows[:start], *rows[start + seen :]], True
     return rows, False
 
 
 def _together(rows: Iterable[IndexRow]) -> str:
-    sum_of_all = 0
-    for row in rows:
-        sum_of_all ^= int(row.row_id[3:], 16)
-    return f"{sum_of_all:x}"
+    return f"{reduce(xor, (int(row.row_id[3:], 16) for row in rows), 0):x}"
