@@ -149,10 +149,28 @@ def test_several_receivers_and_all(mail):
     both, everybody = sent(mail, to="bob+Carol"), sent(mail, "-s", "Stand-up", to="all", by="Bob")
     inboxes = json.loads(mail("check", "--json")[1])["inboxes"]
     assert inboxes == {"Alice": 1, "Bob": 1, "Carol": 2, "Rob": 1}
-    assert mail("ack", both, "--as", "Bob")[1] == f"{both} is new\n", "one of its two receivers has not answered"
-    assert mail("ack", both, everybody, "--as", "carol")[1] == f"{both} is acknowledged\n{everybody} is new\n"
+    assert mail("ack", both, "--as", "Bob")[1] == f"Bob acknowledged {both}; Carol has not answered yet\n"
+    assert mail("ack", both, "--as", "Bob")[1] == f"Bob acknowledged {both} already; Carol has not answered yet\n"
+    assert mail("ack", both, everybody, "--as", "carol")[1] == (
+        f"{both} is acknowledged\nCarol acknowledged {everybody}; Alice, Rob have not answered yet\n"
+    )
+    assert mail("action", both, "--as", "Bob")[1] == f"Bob actioned {both}, which is acknowledged for all\n"
     inboxes = json.loads(mail("check", "--json")[1])["inboxes"]
     assert inboxes == {"Alice": 1, "Bob": 0, "Carol": 0, "Rob": 1}
+
+
+def test_tables_are_headed_as_all_others_and_what_is_new_is_marked(mail):
+    """LOG-11: a mark that is explained where it stands, and in the help."""
+    first = sent(mail, "-s", "One")
+    listed = mail("list")[1].split("\n")
+    assert " ".join(listed[0].split()) == "id status pri needed by from -> to subject"
+    shown = mail("check", "--as", "Bob")[1].splitlines()
+    assert " ".join(shown[0].split()) == "id status pri needed by from subject"
+    assert shown[1].startswith(first) and shown[1].endswith("* One")
+    assert shown[2] == "* was not shown before"
+    again = mail("check", "--as", "Bob")[1]
+    assert "*" not in again
+    assert "marked with *" in " ".join(mail("check", "--help")[1].split())
 
 
 def test_check_shows_the_oldest_first_and_changes_nothing(mail, root):

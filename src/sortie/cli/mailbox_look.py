@@ -38,8 +38,9 @@ MOST_LISTED = 50
 def check_command(agent: str, full: bool, everything: bool, root: Path | None, as_name: str, as_json: bool) -> int:
     """Show what waits for you, the oldest first; or what waits for AGENT.
 
-    It changes no status: to be shown a message is no answer to it. Messages whose time is over are written to the
-    work log, each once. Exit code 0 where nothing waits, 3 where a message waits that was not answered.
+    What was not shown before is marked with *. It changes no status: to be shown a message is no answer to it.
+    Messages whose time is over are written to the work log, each once. Exit code 0 where nothing waits, 3 where a
+    message waits that was not answered.
     """
     place = place_with_mailbox(root)
     author = writer(place, as_name)
@@ -254,9 +255,11 @@ def _print_table(messages: Sequence[Message], name: str = "", seen: Collection[s
         )
         for message in messages
     ]
-    people = "FROM" if name else "FROM -> TO"
-    headers = ("ID", "STATUS", "PRI", "NEEDED BY", people, "SUBJECT")
-    print_table(Columns(headers, rows, cut=(people, "SUBJECT"), spare=("NEEDED BY", "PRI", "STATUS")))
+    people = "from" if name else "from -> to"
+    headers = ("id", "status", "pri", "needed by", people, "subject")
+    print_table(Columns(headers, rows, cut=(people, "subject"), spare=("needed by", "pri", "status")))
+    if name and any(message.id not in seen for message in messages):
+        print_sentence("* was not shown before", "dim")
 
 
 def _print_message(message: Message) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from .peers_options import as_option, root_option, text_from, writer
 from .printing import json_option, print_json
 
 if TYPE_CHECKING:
+    from ..peers.mailbox.mailbox_file import Done
     from ..peers.mailbox.message import Status
 
 DISPOSITIONS = ("resolved", "superseded", "withdrawn", "abandoned")
@@ -105,6 +107,21 @@ def archive_command(root: Path | None, as_name: str, as_json: bool) -> int:
     return code
 
 
+def _told(done: Done, to: Status, name: str, names: Sequence[str]) -> str:
+    """A message to several is as far as the one who is least far, so that the answer of one may not show there."""
+    from ..peers.mailbox.message import is_unread, receivers
+
+    message, already = done.message, " already" if done.repeated else ""
+    if message.status == to:
+        return f"{message.id} is {to}{already}"
+    said = f"{name} {to} {message.id}{already}"
+    waiting = [other for other in receivers(message, names) if is_unread(message, other)]
+    if not waiting:
+        return f"{said}, which is {message.status} for all"
+    have = "has" if len(waiting) == 1 else "have"
+    return f"{said}; {', '.join(waiting)} {have} not answered yet"
+
+
 def _move(
     ids: tuple[str, ...],
     to: Status,
@@ -129,6 +146,5 @@ def _move(
             print_json([{**as_object(one.message), "repeated": one.repeated} for one in moved])
         else:
             for one in moved:
-                already = " already" if one.repeated else ""
-                click.echo(clean(f"{one.message.id} is {one.message.status}{already}"))
+                click.echo(clean(_told(one, to, author.name, box.roster.names)))
     return decided(DONE)

@@ -176,6 +176,17 @@ def test_a_card_without_a_status_gets_one():
         assert (message.status, message.acks[0].text) == ("acknowledged", "yes")
 
 
+def test_a_heading_for_answers_that_has_none_yet_gets_the_first():
+    """LOG-10: of a card that was written by hand."""
+    for heading in ("**Ack**", "**Ack:**", "**Ack**:"):
+        text = f"### MSG-20260101-001\n\n| Field | Value |\n|---|---|\n| Status | new |\n\n> x\n\n{heading}\n"
+        raw = changed_card(text.encode(), status="", answer="- B — 2026-01-01 — yes")
+        assert raw.decode() == f"{text}\n- B — 2026-01-01 — yes\n"
+        raw = changed_card(raw, status="", answer="- C — 2026-01-01 — no")
+        assert raw.decode() == f"{text}\n- B — 2026-01-01 — yes\n- C — 2026-01-01 — no\n"
+        assert [ack.text for ack in read_card(raw).message.acks] == ["yes", "no"]
+
+
 def test_tables_of_people_keep_their_columns_and_rows_that_have_no_card():
     wide = TABLES.replace("| ID | From -> To | Priority | Subject |", "| ID | Date | Pri | Note |", 1)
     wide = wide.replace(

@@ -18,6 +18,8 @@ LONGEST_SUBJECT = 200
 LONGEST_BODY = 64 * 1024
 LONGEST_ANSWER = 2_000
 BETWEEN = " — "
+# Above the answers of a card; we write the first.
+_HEADINGS = ("**Ack**", "**Ack:**", "**Ack**:")
 
 _TRAILING_RULE = re.compile(r"\n[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t\r\n]*\Z")
 
@@ -106,8 +108,9 @@ def changed_card(raw: bytes, *, status: str, answer: str, eol: bytes = b"\n") ->
     before, after = text[:content], text[content:]
     last = before[before.rfind("\n") + 1 :]
     if answer.startswith("- "):
-        is_below = last.startswith("- ") and "\n**Ack**" in before
-        lead = end if is_below else f"{end}{end}**Ack**{end}{end}"
+        is_first = last.strip() in _HEADINGS
+        is_below = last.startswith("- ") and any(f"\n{heading}" in before for heading in _HEADINGS)
+        lead = end if is_below else end + end if is_first else f"{end}{end}**Ack**{end}{end}"
     else:
         lead = end if last.startswith(("**Ack", "Ack:")) else end + end
     return (before + lead + answer + (after or end)).encode("utf-8", "surrogateescape")
