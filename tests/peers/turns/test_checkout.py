@@ -184,6 +184,7 @@ def test_what_cannot_be_stored_is_left_out_and_named(repository):
         ("b/c.txt", "it is no regular file"),
         ("empty", "it is a repository without a commit"),
         ("huge", "it is larger than 100 MiB"),
+        ("inner", "it is a repository of its own"),
     }
     assert set(entries_of(before.checkout, before.tree)) == {".gitignore", "inner"}
     # They are watched by their size and times.

@@ -67,3 +67,71 @@ def test_what_was_hidden_once_stays_known(repository):
     looked_at(repository, "echo '*' > bob/.gitignore; echo x > bob/conftest.py")
     later = looked_at(repository, "echo y > bob/conftest.py", 2)
     assert [(file.path, file.how) for file in later.facts.changes.files] == [("bob/conftest.py", "modified")]
+
+
+RULES = {
+    "those of the repository": ("echo 'bob/new*' >> .git/info/exclude", "info/exclude"),
+    "a file that the settings name": ("echo x > ../e; git config core.excludesFile ../e", "core.excludesFile"),
+    "the file that the settings name": ("echo 'bob/new*' >> ../named", "../named"),
+}
+
+
+@pytest.mark.parametrize("recalled", [False, True])
+@pytest.mark.parametrize("what", RULES)
+def test_rules_of_what_git_ignores_that_are_no_files_of_the_checkout(repository, what, recalled):
+    """LOG-08: who changes them, to hide files in a later turn, is told of; nothing is hidden in this one."""
+    script, subject = RULES[what]
+    if subject == "../named":
+        repository.sh("echo x > ../named; git config core.excludesFile ../named")
+    looked = looked_at(repository, f"{script}; echo x > bob/new.py", recalled=recalled)
+    assert [finding.subject for finding in looked.violations] == [subject, "bob/new.py"]
+    # Once, and not in every turn that follows.
+    assert looked_at(repository, "true", 2).findings == []
+
+
+def test_rules_of_the_person_are_told_and_no_violation(repository, tmp_path, monkeypatch):
+    """LOG-08: people and their tools change them for all repositories, whenever they like."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    looked = looked_at(repository, "mkdir -p ../settings/git; echo 'bob/*' > ../settings/git/ignore; touch bob/new")
+    assert [finding.kind for finding in looked.findings] == ["ignored files changed elsewhere", "lane of another"]
+    assert [finding.subject for finding in looked.violations] == ["bob/new"]
+
+
+INSIDE = {
+    "a changed file": "echo evil > bob/lib/f.py",
+    "a new file": "echo evil > bob/lib/new.py",
+    "a file deep in it": "echo evil > bob/lib/deep/er/g.py",
+    "a file that is gone": "rm bob/lib/f.py",
+    "a mode": "chmod +x bob/lib/f.py",
+    "a commit": "cd bob/lib; echo 2 > f.py; git commit -qam 2",
+    "a repository no more": "rm -rf bob/lib/.git; echo evil > bob/lib/f.py",
+}
+
+
+@pytest.mark.parametrize("recalled", [False, True])
+@pytest.mark.parametrize("what", INSIDE)
+def test_a_change_inside_of_a_repository_in_the_checkout(repository, what, recalled):
+    """LOG-08: it is not kept, and told."""
+    repository.sh(
+        "mkdir -p bob/lib/deep/er; cd bob/lib; git init -q; echo 1 > f.py; echo 1 > deep/er/g.py; git add .; "
+        "git commit -qm l; cd ../..; git add bob/lib; git commit -qm lib"
+    )
+    looked = looked_at(repository, INSIDE[what], recalled=recalled)
+    finding = looked.violations[0]
+    assert finding.subject == "bob/lib"
+    assert "is not kept, because it is a repository" in finding.sentence
+    done = revert(repository.place, looked, at=1_800_000_000.0)
+    assert "bob/lib" not in done.files
+    assert done.problems == ("`bob/lib` could not be put back: It is a repository of its own.",)
+
+
+def test_a_repository_in_the_checkout_that_nobody_touched(repository):
+    """LOG-08: new, it is added; then it is as it was."""
+    made = looked_at(
+        repository, "git init -q bob/lib; git -C bob/lib commit -q --allow-empty -m x; touch bob/lib/f"
+    )
+    assert [(file.path, file.how) for file in made.facts.changes.files] == [("bob/lib", "added")]
+    assert looked_at(repository, "git -C bob/lib status", 2).facts.changes.files == ()
+    gone = looked_at(repository, "rm -rf bob/lib", 3)
+    assert [(file.path, file.how) for file in gone.facts.changes.files] == [("bob/lib", "deleted")]

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...errors import SortieError
-from .checkout import Checkout, shown
+from .checkout import Checkout, Excludes, shown
 from .git import GitError
 from .objects import Entry
 from .ref_changes import RefChange, commits_made, ref_changes
@@ -34,26 +35,36 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
     unkept: str = ""
 
 
+class ExcludesChange(Struct, frozen=True, kw_only=True):
+    """A `person` changes rules of their own, for all repositories, whenever they like."""
+
+    where: str
+    person: bool = False
+
+
 class Changes(Struct, frozen=True, kw_only=True):
-    """`commits` are those that HEAD has now and no ref had before, newest first. `remarks` are for people and tell
-    what no rule forbids."""
+    """`commits` are those that HEAD has now and no ref had before, newest first. `excludes` tells where the rules
+    of what git ignores were changed besides `.gitignore` files. `remarks` are for people and tell what no rule
+    forbids."""
 
     files: tuple[ChangedFile, ...] = ()
     commits: tuple[str, ...] = ()
     refs: tuple[RefChange, ...] = ()
+    excludes: tuple[ExcludesChange, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
 def changes_between(before: Snapshot, after: Snapshot) -> Changes:
     """Raises where the objects of one of the snapshots are gone. Blocks."""
     files = tuple(sorted(_files(before, after), key=lambda file: file.path))
+    excludes = tuple(_excludes(before.checkout.excludes, after.checkout.excludes))
     try:
         commits, refs = commits_made(before, after), ref_changes(before, after)
     except GitError as error:
         problem = f"What became of branches and commits cannot be told: {error.message}"
-        return Changes(files=files, remarks=(*after.problems, problem))
+        return Changes(files=files, excludes=excludes, remarks=(*after.problems, problem))
     remarks = (*after.problems, *_remarks(before, after, commits, refs))
-    return Changes(files=files, commits=commits, refs=refs, remarks=remarks)
+    return Changes(files=files, commits=commits, refs=refs, excludes=excludes, remarks=remarks)
 
 
 def _files(before: Snapshot, after: Snapshot) -> Iterator[ChangedFile]:
@@ -61,11 +72,11 @@ def _files(before: Snapshot, after: Snapshot) -> Iterator[ChangedFile]:
     unkept_after = {one.path: one for one in after.left_out}
     told = set()
     for file in _tree_changes(after.checkout, before.tree, after.tree):
-        if one := unkept_after.get(file.path) or unkept.get(file.path):
-            # It is there on both sides, and only once in a tree.
-            file = ChangedFile(  # noqa: PLW2901 - the same change, known better
-                path=file.path, how="modified", before=file.before, after=file.after, unkept=one.why
-            )
+        old, new = unkept.get(file.path), unkept_after.get(file.path)
+        if one := new or old:
+            # What is in one tree alone may be on both sides all the same.
+            how: How = "added" if not (file.before or old) else "modified" if file.after or new else "deleted"
+            file = replace(file, how=how, unkept=one.why)  # noqa: PLW2901 - the same change, known better
         told.add(file.path)
         yield file
     for path in (unkept.keys() | unkept_after.keys()) - told:
@@ -76,6 +87,15 @@ def _files(before: Snapshot, after: Snapshot) -> Iterator[ChangedFile]:
             yield ChangedFile(path=path, how="added", unkept=new.why)
         elif old and not new:
             yield ChangedFile(path=path, how="deleted", unkept=old.why)
+
+
+def _excludes(before: Excludes, after: Excludes) -> Iterator[ExcludesChange]:
+    if before.repository != after.repository:
+        yield ExcludesChange(where="info/exclude")
+    if before.named != after.named:
+        yield ExcludesChange(where="core.excludesFile")
+    elif before.person != after.person:
+        yield ExcludesChange(where=after.named or "the file for all repositories", person=not after.named)
 
 
 def _tree_changes(checkout: Checkout, before: str, after: str) -> Iterator[ChangedFile]:

@@ -31,11 +31,11 @@ class Damaged(SortieError):
 
 
 class Excludes(Struct, frozen=True, kw_only=True):
-    """What git ignores besides what the `.gitignore` files say: by the person's own rules, which are in a file of
-    that name, and by those of the repository."""
+    """What git ignores besides what the `.gitignore` files say: by the person's own rules, and by those of the
+    repository. `named` is the file with the former, where the settings of the repository say which one it is."""
 
     person: bytes = b""
-    person_file: str = ""
+    named: str = ""
     repository: bytes = b""
 
     @property
@@ -140,12 +140,13 @@ class Checkout(Struct, frozen=True, kw_only=True):
     def read_excludes(self) -> Excludes:
         home = {name: os.environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")}
         env = {"GIT_DIR": str(self.git_dir), **home}
-        named = git(self.root, "config", "--type=path", "--get", "core.excludesFile", env=env, fine=(0, 1))
+        options = ("--show-scope", "--type=path", "--get", "core.excludesFile")
+        answer = os.fsdecode(git(self.root, "config", *options, env=env, fine=(0, 1))).removesuffix("\n")
+        scope, _, named = answer.partition("\t")
         settings = Path(home["XDG_CONFIG_HOME"] or f"{home['HOME']}/.config")
-        person = Path(os.fsdecode(named.removesuffix(b"\n"))) if named else settings / "git" / "ignore"
         return Excludes(
-            person=_read(self.root / person),
-            person_file=str(person),
+            person=_read(self.root / named if named else settings / "git" / "ignore"),
+            named=named if scope in ("local", "worktree") else "",
             repository=_read(self.common_dir / "info" / "exclude"),
         )
 

@@ -19,7 +19,7 @@ from ...protocol.safefiles import CREATE, UnsafeFile, explain, open_directory, o
 from .changes import ChangedFile
 from .checkout import Checkout, shown
 from .objects import Blobs, Entry, blob_id
-from .working_tree import LARGEST
+from .working_tree import LARGEST, OF_ITS_OWN
 
 _CHUNK = 1 << 20
 # What has no content cannot lose any.
@@ -63,7 +63,7 @@ class PutBack:
                 self.problems.append(f"{shown(file.path)} could not be put back: {error.message}")
 
     def _one(self, file: ChangedFile) -> None:
-        if any(entry and entry.is_repository for entry in (file.before, file.after)):
+        if file.unkept == OF_ITS_OWN or any(entry and entry.is_repository for entry in (file.before, file.after)):
             raise SortieError("It is a repository of its own.")
         *names, name = file.path.split("/")
         if file.before is None:

@@ -37,10 +37,12 @@ HISTORY_REWRITTEN = "history rewritten"
 BRANCH_DELETED = "branch deleted"
 SNAPSHOT_DELETED = "snapshot deleted"
 REPOSITORY_DAMAGED = "repository damaged"
+IGNORED_CHANGED = "ignored files changed"
+IGNORED_ELSEWHERE = "ignored files changed elsewhere"
 # Told, and no reason to take anything back.
 MILD = frozenset(
     {
-        *(NO_LANE, BRANCH_DELETED, ONLY_IN_MAIL),
+        *(NO_LANE, BRANCH_DELETED, ONLY_IN_MAIL, IGNORED_ELSEWHERE),
         *verify.MILD,
         *(mailbox_compare.TABLES, mailbox_compare.UNKNOWN_RECIPIENT),
     }
@@ -93,7 +95,7 @@ def review(facts: Facts) -> Review:
         files=tuple(files),
         worklog=() if worklog is None else tuple(judge_worklog(facts, worklog)),
         mailbox=() if mailbox is None else (*judge_mailbox(facts, mailbox), *_decisions(facts)),
-        others=(*_documents(facts, replaced), *_refs(facts)),
+        others=(*_documents(facts, replaced), *_refs(facts), *_excludes(facts)),
         to_revert=tuple(sorted(back - {""})),
     )
 
@@ -211,6 +213,14 @@ def _documents(facts: Facts, replaced: Iterable[Document]) -> Iterator[Finding]:
         if _is_broken(facts, document):
             name = facts.paths.get(document) or document
             yield Finding(kind=kind, subject=name, sentence=f"{shown(name)} {words.format(facts.agent)}.")
+
+
+def _excludes(facts: Facts) -> Iterator[Finding]:
+    """New files that these hide are seen in this turn all the same, and in no later one."""
+    for change in facts.changes.excludes:
+        kind = IGNORED_ELSEWHERE if change.person else IGNORED_CHANGED
+        sentence = f"Which files git ignores was changed in the turn of {facts.agent}, by {shown(change.where)}."
+        yield Finding(kind=kind, subject=change.where, sentence=sentence)
 
 
 def _refs(facts: Facts) -> Iterator[Finding]:

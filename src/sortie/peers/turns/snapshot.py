@@ -71,7 +71,7 @@ class _Told(Struct, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...] = ()
     journals: dict[str, int] = {}
     person_excludes: str = ""
-    person_file: str = ""
+    named_excludes: str = ""
     repository_excludes: str = ""
     staged: str = ""
     ignored: dict[str, str] | None = None
@@ -80,7 +80,7 @@ class _Told(Struct, frozen=True, kw_only=True):
     def excludes(self) -> Excludes:
         return Excludes(
             person=self.person_excludes.encode("latin-1", "replace"),
-            person_file=self.person_file,
+            named=self.named_excludes,
             repository=self.repository_excludes.encode("latin-1", "replace"),
         )
 
@@ -140,6 +140,10 @@ def take_after(place: Place, before: Snapshot, agent: str = "") -> Snapshot:
     documents = read_documents(place)
     looked, problem = _look_after(before, _inside(place, checkout), agent)
     problems += [problem] if problem else []
+    try:
+        checkout = replace(checkout, excludes=checkout.read_excludes())
+    except GitError as error:
+        problems.append(f"Whether the rules of what git ignores were changed cannot be told: {error.message}")
     told = f"The checkout after turn {number}"
     heads = [position.head] if position.head not in ("", before.head) else []
     try:
@@ -257,7 +261,7 @@ def _commit(
         left_out=looked.left_out[:_TOLD_LEFT_OUT],
         journals={name: size for name, size in documents.journals.items() if size},
         person_excludes=checkout.excludes.person.decode("latin-1"),
-        person_file=checkout.excludes.person_file,
+        named_excludes=checkout.excludes.named,
         repository_excludes=checkout.excludes.repository.decode("latin-1"),
         staged=staged.digest if staged else "",
         ignored=dict(looked.ignored) if len(looked.ignored) <= _TOLD_IGNORED else None,

@@ -6,6 +6,7 @@ shall not store (a FIFO, an unreadable file, a huge one) is left out, named, and
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +27,15 @@ from .private_git import IndexFile, private_directory, read_index
 # Of one file, and of all that a snapshot has to read together.
 LARGEST = 100 << 20
 MOST = 4 << 30
+# What it has is changed by its own git, and not kept.
+OF_ITS_OWN = "it is a repository of its own"
+_MOST_INSIDE = 50_000
+_REPOSITORY = "160000"
 _TRIES = 3
 
 
 class LeftOut(Struct, frozen=True, kw_only=True):
-    """What stands at `path` is not in the tree; `mark` differs as soon as it was changed."""
+    """What stands at `path` is not in the tree, or not all of it; `mark` differs as soon as it was changed."""
 
     path: str
     why: str
@@ -80,10 +85,12 @@ class _Look:
         self._to_read: list[tuple[int, str]] = []
         self._to_forget: list[str] = []
         self._ignored: dict[str, str] = {}
+        self._repositories: set[str] = set()
+        self._inside = 0
 
     def tree(self, wanted: Collection[str]) -> WorkingTree:
         known, changed = self._listed()
-        for path in sorted(changed | {path for path in wanted if path not in known}):
+        for path in sorted(self._repositories | changed | {path for path in wanted if path not in known}):
             if path.split("/", 1)[0] != OUR_DIRECTORY:
                 self._examine(path, known)
         self._stay_within_bounds(known)
@@ -100,7 +107,7 @@ class _Look:
     def _listed(self) -> tuple[set[str], set[str]]:
         """What our index has, and everything that may differ from what it says."""
         with ThreadPoolExecutor() as pool:  # none waits for another, and each is a process of its own
-            known = pool.submit(self._paths, "ls-files")
+            staged = pool.submit(self._paths, "ls-files", "--stage")
             stale = pool.submit(
                 self._paths, "diff-files", "--name-only", "--no-renames", "--ignore-submodules=dirty"
             )
@@ -111,7 +118,10 @@ class _Look:
             tracked = pool.submit(self._tracked)
         self._ignored = {path: self._rules_at(path) for path in ignored.result()}
         changed = stale.result() | {path.removesuffix("/") for path in others.result()}
-        return known.result(), changed | (tracked.result() - known.result())
+        known = {path for _, _, path in (entry.partition("\t") for entry in staged.result())}
+        repositories = {entry.partition("\t")[2] for entry in staged.result() if entry.startswith(_REPOSITORY)}
+        self._repositories = repositories - changed
+        return known, changed | (tracked.result() - known)
 
     def _rules_at(self, path: str) -> str:
         found = self._found(path) if path.rpartition("/")[2] == ".gitignore" else None
@@ -147,12 +157,34 @@ class _Look:
         """A repository inside of this one, which counts by the commit it is at; or what was a file before."""
         inner = self._checkout.root / path / ".git"
         if os.path.lexists(inner):
-            if self._has_commit(inner):
-                self._to_read.append((0, path))
+            mark = self._mark_of_all(path)
+            is_as_it_was = path in self._repositories
+            if is_as_it_was or self._has_commit(inner):
+                if not is_as_it_was:
+                    self._to_read.append((0, path))
+                self._left_out.append(LeftOut(path=path, why=OF_ITS_OWN, mark=mark))
                 return
-            self._leave_out(path, "it is a repository without a commit", inner.parent.lstat(), known)
+            self._left_out.append(LeftOut(path=path, why="it is a repository without a commit", mark=mark))
+            if path in known:
+                self._to_forget.append(path)
         elif path in known:
             self._to_forget.append(path)
+
+    def _mark_of_all(self, path: str) -> str:
+        """Of everything in a directory, without what git keeps there; of very much, of the beginning."""
+        found = hashlib.sha256()
+        for directory, inner, names in os.walk(self._checkout.root / path):
+            inner[:] = sorted(name for name in inner if name != ".git")
+            for place in (Path(directory, name) for name in sorted((*names, *inner))):
+                with suppress(OSError):
+                    status = place.lstat()
+                    is_directory = stat.S_ISDIR(status.st_mode)
+                    found.update(os.fsencode(place) + b"\0")
+                    found.update(f"{status.st_mode:o}\0".encode() if is_directory else _mark(status).encode())
+                self._inside += 1
+            if self._inside > _MOST_INSIDE:
+                break
+        return found.hexdigest()
 
     def _has_commit(self, git_dir: Path) -> bool:
         env = {"GIT_DIR": str(git_dir)}
