@@ -91,3 +91,11 @@ cp "$DIARY.old" WORKLOG.md.swp; mv WORKLOG.md.swp WORKLOG.md
     assert "important" not in peers.file("WORKLOG.md")
     peers.sortie("worklog", "verify", "--restore")
     assert peers.file("WORKLOG.md").count("important") == 1
+
+
+@pytest.mark.parametrize("code", [126, 127])
+def test_an_agent_that_says_it_could_not_start_is_looked_at_all_the_same(peers, code):
+    """LOG-05: shells end so where a program is missing, and so can anybody."""
+    report = peers.turn("alice", f"{PAGE}exit {code}", "-t", "x", code=3)
+    assert kinds(report) == {"lane of another"}
+    assert report["started"]

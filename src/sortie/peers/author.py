@@ -22,7 +22,7 @@ from .turn_register import Turn, TurnRegister
 
 Role = Literal["agent", "maintainer", "orchestrator"]
 
-_MOST_ANCESTORS = 64
+_MOST_ANCESTORS = 256
 
 # What these programs put into the environment of the commands that their models run.
 _AGENT_MARKS = {
@@ -61,10 +61,11 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     wanted = wanted.strip()
     marks = list(_marks_of_ancestry(os.getpid()))
     run_ids = [one.run_id for one in marks if one.run_id]
-    # Nobody's shell is that deep; what lies above is hidden.
-    is_run = any(one.run_id or one.limit_marker for one in marks) or len(marks) == _MOST_ANCESTORS
+    is_run = any(one.run_id or one.limit_marker for one in marks)
     if (turn := _turn_of(marks, TurnRegister(place).turns())) is not None:
         return _agent_of(turn, wanted, maintainer)
+    if len(marks) == _MOST_ANCESTORS:
+        raise AuthorityError("This command runs below so many others that nobody can tell whose it is.")
     program = "a run of Sortie" if is_run else _agent_program()
     run_id = run_ids[0] if run_ids else ""
     if not program:

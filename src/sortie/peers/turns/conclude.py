@@ -93,8 +93,11 @@ class _Conclusion:
 
     def report(self, before: Snapshot | None) -> TurnReport:
         looked, reverted, told = None, Reverted(), set[str]()
-        if before is not None and self._result.started:
+        if before is not None and self._turn.run_id:
+            # An agent that says by its exit code that it could not start may have worked all the same.
             looked = self._look_back(before)
+            if looked.facts.changes.files or looked.findings:
+                self._result = replace(self._result, started=True)
             reverted = self._taken_back(looked)
             told = self._adopt(before)
         changes = looked.facts.changes if looked else Changes()
@@ -151,7 +154,10 @@ class _Conclusion:
                 done = revert(self._place, looked, at=self._at)
         for document in gone:
             with self._going_on():
-                SharedDocument(path_of(self._place, document)).restore()
+                if document == "mailbox":
+                    MailboxFile(self._place).restore(self._at)
+                else:
+                    SharedDocument(path_of(self._place, document)).restore()
         return done
 
     def _over_budget(self) -> Iterator[Finding]:
