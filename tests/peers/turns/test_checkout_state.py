@@ -10,7 +10,7 @@ from sortie.peers.turns.changes import changes_between
 from sortie.peers.turns.look_back import look_back
 from sortie.peers.turns.objects import entries_of
 from sortie.peers.turns.revert import revert
-from sortie.peers.turns.snapshot import recall, take_after, take_before
+from sortie.peers.turns.snapshot import Snapshot, recall, take_after, take_before
 
 from .repository import Repository, shared_repository
 
@@ -89,6 +89,7 @@ def test_nor_after_a_crash(repository):
     take_before(repository.place, 1)
     repository.sh(f"{FLAGGED}; echo '*' >> .git/info/exclude; echo evil > a.txt; echo new > b/new")
     before = recall(repository.place, 1, "before")
+    assert before is not None
     changes = changes_between(before, take_after(repository.place, before))
     assert {file.path for file in changes.files} == {"a.txt", "b/new"}
 
@@ -131,10 +132,11 @@ def test_a_huge_index_is_not_copied(repository, name):
 def test_what_was_staged_is_not_what_an_agent_says_it_was(tmp_path, recalled):
     """LOG-08: the copy of the index is known by its content."""
     repository = shared_repository(tmp_path / "repo")
-    before = take_before(repository.place, 1)
+    before: Snapshot | None = take_before(repository.place, 1)
     repository.sh(f"echo evil > bob/b.py; git add bob/b.py; cp .git/index {STATE}/index.before-1")
     if recalled:
         before = recall(repository.place, 1, "before")
+    assert before is not None
     done = revert(repository.place, look_back(repository.place, "Alice", before), at=1_800_000_000.0)
     assert done.files == ("bob/b.py",)
     assert [problem for problem in done.problems if "staged" in problem] == list(done.problems)

@@ -4,7 +4,7 @@ import pytest
 
 from sortie.peers.turns.look_back import look_back
 from sortie.peers.turns.revert import revert
-from sortie.peers.turns.snapshot import recall, take_before
+from sortie.peers.turns.snapshot import Snapshot, recall, take_before
 
 from .repository import shared_repository
 
@@ -15,10 +15,11 @@ def repository(tmp_path):
 
 
 def looked_at(repository, script, number=1, *, recalled=False):
-    before = take_before(repository.place, number)
+    before: Snapshot | None = take_before(repository.place, number)
     repository.sh(script)
     if recalled:
         before = recall(repository.place, number, "before")
+    assert before is not None
     return look_back(repository.place, "Alice", before)
 
 
