@@ -195,7 +195,7 @@ def it_was_told_as_data_and_used(scene: TurnScene, words: Words) -> None:
     events = answer_of(since)["events"]
     assert events == answer_of(again)["events"], "reading it changes nothing"
     assert handoff["event_id"] in [event["event_id"] for event in events]
-    assert [message["text"] for message in answer_of(checked)["messages"]] == [f"{words.mailed} or not?"]
+    assert [message["body"] for message in answer_of(checked)["messages"]] == [f"{words.mailed} or not?"]
 
 
 def it_was_told_who_decided(scene: TurnScene) -> None:

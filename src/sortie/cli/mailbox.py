@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,6 @@ from .peers_options import place_of, typed
 
 if TYPE_CHECKING:
     from ..peers.mailbox.mailbox_file import MailboxFile
-    from ..peers.mailbox.message import Message
     from ..peers.place import Place
 
 NAME = "MAILBOX.md"
@@ -77,29 +76,6 @@ def box_in(place: Place) -> MailboxFile:
     from ..peers.mailbox.mailbox_file import MailboxFile
 
     return MailboxFile(place)
-
-
-def as_object(message: Message) -> dict[str, Any]:
-    """For programs."""
-    return {
-        "id": message.id,
-        "date": message.date,
-        "from": message.sender,
-        "to": list(message.recipients),
-        "type": message.type,
-        "priority": message.priority,
-        "related": message.related,
-        "context": message.context,
-        "closure_owner": message.closure_owner,
-        "response_needed_by": message.response_needed_by,
-        "status": message.status,
-        "disposition": message.disposition,
-        "subject": message.subject,
-        "body": message.body,
-        "answers": [
-            {"kind": ack.kind, "actor": ack.actor, "date": ack.date, "text": ack.text} for ack in message.acks
-        ],
-    }
 
 
 def tell_restored(ids: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import click
 
 from ..errors import SortieError
 from .format import clean, count
-from .mailbox import NAME, as_object, box_in, place_with_mailbox, tell_restored
+from .mailbox import NAME, box_in, place_with_mailbox, tell_restored
 from .main import DONE, UNFINISHED, decided
 from .peers_options import as_option, known_name, root_option, writer
 from .printing import Columns, json_option, print_json, print_sentence, print_table
@@ -60,7 +60,7 @@ def check_command(agent: str, full: bool, everything: bool, root: Path | None, a
                 "agent": name,
                 "unread": unread,
                 "waiting": len(waiting),
-                "messages": [{**as_object(one), "shown_before": one.id in seen} for one in shown],
+                "messages": [{**one.as_object(), "shown_before": one.id in seen} for one in shown],
                 "overdue": [{"id": one.message.id, "late": one.late, "reason": one.window} for one in late],
                 "escalated": escalated,
                 "inboxes": _inboxes(box, mailbox.messages),
@@ -103,7 +103,7 @@ def list_command(everything: bool, to_name: str, from_name: str, root: Path | No
         and (not from_name or is_from(message, from_name))
     ]
     if as_json:
-        print_json([as_object(message) for message in found])
+        print_json([message.as_object() for message in found])
         return DONE
     shown = found if everything else found[:MOST_LISTED]
     if not found:
@@ -124,7 +124,7 @@ def show_command(ids: tuple[str, ...], root: Path | None, as_json: bool) -> int:
     box = box_in(place_with_mailbox(root))
     found = [box.find(message_id) for message_id in ids]
     if as_json:
-        print_json([as_object(card.message) for _, card in found])
+        print_json([card.message.as_object() for _, card in found])
         return DONE
     for number, (mailbox, card) in enumerate(found):
         if number:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .format import clean, count
-from .mailbox import as_object, box_in, place_with_mailbox, tell_restored
+from .mailbox import box_in, place_with_mailbox, tell_restored
 from .main import DONE, decided
 from .peers_options import as_option, root_option, text_from, writer
 from .printing import json_option, print_json
@@ -143,7 +143,7 @@ def _move(
             moved.append(done)
     finally:
         if as_json:
-            print_json([{**as_object(one.message), "repeated": one.repeated} for one in moved])
+            print_json([{**one.message.as_object(), "repeated": one.repeated} for one in moved])
         else:
             for one in moved:
                 click.echo(clean(_told(one, to, author.name, box.roster.names)))

@@ -10,7 +10,7 @@ import click
 
 from ..errors import SortieError
 from .format import clean
-from .mailbox import NAME, as_object, box_in, place_with_mailbox, tell_restored
+from .mailbox import NAME, box_in, place_with_mailbox, tell_restored
 from .main import DONE, decided
 from .peers_options import ELSEWHERE, LONGEST_TEXT, as_option, place_of, root_option, text_from, typed, writer
 from .printing import json_option, print_json
@@ -111,7 +111,7 @@ def send_command(
     code = decided(DONE)
     tell_restored(done.restored)
     if as_json:
-        print_json(as_object(done.message))
+        print_json(done.message.as_object())
     else:
         click.echo(clean(done.message.id))
     return code

@@ -17,7 +17,7 @@ from ..errors import SortieError
 from ..peers.author import Author
 from ..peers.mailbox.draft import Draft
 from ..peers.mailbox.mailbox_file import MailboxFile
-from ..peers.mailbox.message import Message, is_unread
+from ..peers.mailbox.message import is_unread
 from ..peers.place import Place
 from ..peers.turns.briefing import in_reading_order
 from ..peers.worklog import compose as entries
@@ -109,7 +109,7 @@ class PeerTools:
     def _mail(self, arguments: Arguments) -> dict[str, Any]:  # noqa: ARG002 - it has none
         name = self._author.name
         found = in_reading_order(self._mailbox.read().messages, name)
-        kept, left_out = _bounded([_plain(message) for message in found])
+        kept, left_out = _bounded([message.as_object() for message in found])
         unread = sum(is_unread(message, name) for message in found)
         return {"unread": unread, "messages": kept, **_left_out(left_out)}
 
@@ -176,22 +176,6 @@ def _misfit(value: object, form: Mapping[str, Any]) -> str:
     if not isinstance(value, str):
         return "a text"
     return "" if value in form.get("enum", (value,)) else listed(form["enum"])
-
-
-def _plain(message: Message) -> dict[str, Any]:
-    return {
-        "id": message.id,
-        "date": message.date,
-        "from": message.sender,
-        "to": list(message.recipients),
-        "type": message.type,
-        "priority": message.priority,
-        "status": message.status,
-        "needed_by": message.response_needed_by,
-        "related": message.related,
-        "subject": message.subject,
-        "text": message.body,
-    }
 
 
 def _bounded(items: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -71,6 +71,28 @@ class Message(Struct, frozen=True, kw_only=True, gc=False):
     body: str = ""
     acks: tuple[Ack, ...] = ()
     others: tuple[tuple[str, str], ...] = ()  # fields that only other tools know
+
+    def as_object(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "id": self.id,
+            "date": self.date,
+            "from": self.sender,
+            "to": list(self.recipients),
+            "type": self.type,
+            "priority": self.priority,
+            "related": self.related,
+            "context": self.context,
+            "closure_owner": self.closure_owner,
+            "response_needed_by": self.response_needed_by,
+            "status": self.status,
+            "disposition": self.disposition,
+            "subject": self.subject,
+            "body": self.body,
+            "answers": [
+                {"kind": ack.kind, "actor": ack.actor, "date": ack.date, "text": ack.text} for ack in self.acks
+            ],
+        }
 
 
 @lru_cache(4096)
