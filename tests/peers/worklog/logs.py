@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hypothesis import strategies as st
 
+from sortie.peers.finding import Finding
 from sortie.peers.worklog.compose import (
     Amendment,
     AnyRecordable,
@@ -18,6 +21,7 @@ from sortie.peers.worklog.compose import (
     QuickHandoff,
 )
 from sortie.peers.worklog.heading import strict_heading
+from sortie.peers.worklog.verify import MILD
 
 AT = 1_800_000_000.0
 IDS = ("PROP-001", "wl-0123456789abcdef", "MSG-20260101-001")
@@ -218,3 +222,8 @@ def big_log(count: int) -> bytes:
     words = "\n\nThe failure comes from a clock that goes back.\n\n"
     entries = (strict_heading("Bob", AT - (count - n) * 60, f"Looked into {n}") + words for n in range(count))
     return (HEAD + "".join(entries)).encode()
+
+
+def serious(findings: Iterable[Finding]) -> list[Finding]:
+    """Without those that are no harm by themselves."""
+    return [finding for finding in findings if finding.kind not in MILD]

@@ -12,9 +12,9 @@ from sortie.peers.finding import Finding
 from sortie.peers.journal import Record
 from sortie.peers.worklog.compose import compose
 from sortie.peers.worklog.parse import parse
-from sortie.peers.worklog.verify import MILD, compare, serious
+from sortie.peers.worklog.verify import MILD, compare
 
-from .logs import AT, logs, names, recordables
+from .logs import AT, logs, names, recordables, serious
 
 LOG = """\
 # WORKLOG

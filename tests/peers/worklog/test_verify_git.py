@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sortie.errors import SortieError
-from sortie.peers.worklog.verify import serious
 from sortie.peers.worklog.verify_git import History, verify_history
+
+from .logs import serious
 
 HEAD = "# WORKLOG\n\nNow Working (Alice): idle\nNow Working (Bob): idle\n\n## Session 1 — 2026-11-17\n"
 

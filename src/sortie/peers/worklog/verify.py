@@ -42,8 +42,6 @@ CONTINUED = "continued"
 LINE_ENDS = "line ends"
 OTHER_TEXT = "other text"
 MILD = frozenset({ARCHIVED, CONTINUED, LINE_ENDS, STATUS_CHANGED, OTHER_TEXT})
-# What a merge of two histories does by itself.
-BY_MERGING = frozenset({REORDERED, INSERTED, EXTENDED, *MILD} - {ARCHIVED})
 LOSSES = frozenset({EDITED, REMOVED, ROW_EDITED, ROW_REMOVED})
 
 _ADJUDICATION = "maintainer adjudication"
@@ -72,10 +70,6 @@ def compare(
         *_other_text(earlier, later),
     ]
     return sorted(found, key=lambda finding: finding.line)
-
-
-def serious(findings: Iterable[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.kind not in MILD]
 
 
 class _Entries:
