@@ -54,6 +54,8 @@ def run(command: str, arguments: list[str]) -> int:
     if command == "sortie":
         become("sortie", *arguments)
     os.chdir(ROOT)
+    # Tests start thousands of processes: none of them should compile what the one before it has.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if command == "test":
         become("python", "-m", "pytest", *(arguments or ["-n", str(workers()), "--dist", "worksteal"]))
     if command == "bench":
