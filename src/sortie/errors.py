@@ -66,7 +66,8 @@ class TrackerError(SortieError):
     """A tracker call failed. The kinds are those agents see from the `tracker_api` tool.
 
     `until` is the time, in seconds since the epoch, before which a tracker that is asked too often
-    (`tracker_rate_limited`) wants no further call; None where it does not say.
+    (`tracker_rate_limited`) wants no further call; None where it does not say. `passing`: the same call may work in
+    a moment. `status` is that of an HTTP answer, where a server refused.
     """
 
     TRANSPORT = "tracker_transport_error"
@@ -80,6 +81,8 @@ class TrackerError(SortieError):
         super().__init__(message, fix=fix)
         self.kind = kind
         self.until = until
+        self.passing = kind in (self.TRANSPORT, self.RATE_LIMITED)
+        self.status: int | None = None
 
 
 class AgentError(SortieError):

@@ -79,6 +79,7 @@ WEIGHTS = {
     "use": 2,
     "end": 5,
     "command": 3,
+    "answer": 3,
     "policy": 1,
     "drain": 1,
     "crash": 1,
@@ -132,6 +133,10 @@ def _happen(sim: Simulation, step: Step, policies: Sequence[Policy]) -> None:
         case "command":
             sim.command(pick(VERBS, step.how), pick(("1", "D-2", "D-3", "D-4"), step.which))
             sim.tick()
+        case "answer":
+            sim.answer(pick(("1", "D-2", "D-3", "D-4"), step.which))
+            if step.how % 2:
+                sim.tick()
         case "policy":
             sim.set_policy(pick(policies, step.how))
             sim.tick()

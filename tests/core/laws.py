@@ -51,7 +51,9 @@ def _check_claim(schedule: Schedule, claim: ev.Claimed, tracker: dict[str, Issue
     if parked := schedule.parked.get(issue_id):
         assert parked.park.kind != "operator", "stopped by hand, started without one"
         changed = issue_id not in tracker or fingerprint(tracker[issue_id]) != parked.park.fingerprint
-        assert parked.park.kind == "budget" or changed, "parked, unchanged, and started"
+        unheard = parked.park.kind == "signal" and claim.cause == "answered"
+        assert parked.park.kind == "budget" or changed or unheard, "parked, unchanged, and started"
+        assert not unheard or schedule.answers_for(issue_id), "started for an answer that nobody gave"
 
 
 def check_begin(schedule: Schedule, issue: Issue) -> None:
@@ -181,7 +183,7 @@ def clone(schedule: Schedule) -> Schedule:
 
 def shuffled(schedule: Schedule) -> Schedule:
     other = clone(schedule)
-    for name in ("issues", "skips", "running", "waiting", "parked", "spent"):
+    for name in ("issues", "skips", "running", "waiting", "parked", "answers", "spent"):
         items = list(getattr(other, name).items())
         random.Random(len(items)).shuffle(items)
         setattr(other, name, dict(items))

@@ -24,7 +24,7 @@ from sortie.core.conclude import (
 from sortie.core.decide import Tick
 from sortie.core.model import Issue, Usage, like
 from sortie.core.observe import Look, fingerprint, held_elsewhere, outdates
-from sortie.core.operator import obey
+from sortie.core.operator import Reply, answer, obey
 from sortie.core.policy import Liveness, Policy, day_of, overdue, turn_refused
 from sortie.core.ready_queue import ReadyQueue
 from sortie.core.records import Claim
@@ -51,10 +51,12 @@ class Live:
     session_id: str
     announced: bool = False
     turns: int = 0
+    told: tuple[str, ...] = ()
 
 
 class Simulation:
-    """`incremental`: the tracker tells which issues changed since the last look."""
+    """`incremental`: the tracker tells which issues changed since the last look. `unheard` is what people answered
+    and no completed turn was told of, by issue."""
 
     def __init__(self, policy: Policy, in_progress: str = "", *, incremental: bool = False) -> None:
         self.people = People()
@@ -69,6 +71,7 @@ class Simulation:
         self._shown: dict[str, Issue] | None = None
         self._outdated: set[str] = set()
         self._commands = 0
+        self.unheard: dict[str, list[str]] = {}
         self._database = sqlite3.connect(":memory:", isolation_level=None)
         migrate(self._database, Path("memory"))
         self._open()
@@ -182,12 +185,16 @@ class Simulation:
             if self.schedule.fault_of(run.claim.agent) and run.claim.run_id in self.schedule.trials:
                 self.post(ev.ProviderResumed(**common, provider=run.claim.agent, why="a run of it works"))
             self.post(ev.TurnEnded(**common, turn=run.turns))
+            self.unheard[issue_id] = [one for one in self.unheard.get(issue_id, ()) if one not in run.told]
             self._refresh(run)
         elif refused := self._turn_refused(issue_id):
             self.end(issue_id, Outcome(status="cancelled", turns=run.turns, stop="budget", error=refused))
         else:
             self.post(ev.TurnStarted(**common, turn=run.turns + 1, day=day_of(self.now)))
             run.heard.turn_started = run.heard.last_heard = self.now
+            run.told = tuple(self.unheard.get(issue_id, ()))
+            told = self.schedule.answers_told(run.claim.run_id, run.turns + 1)
+            assert [one.text for one in told] == [*run.told], "a turn is told all that no completed one was told"
 
     def _announce(self, run: Live) -> None:
         run.announced = True
@@ -264,16 +271,27 @@ class Simulation:
 
     def command(self, verb: str, issue: str) -> None:
         self._commands += 1
-        answer = obey(self.schedule, verb, issue, self.now)
+        self._done(verb, obey(self.schedule, verb, issue, self.now))
+
+    def answer(self, issue: str) -> None:
+        self._commands += 1
+        text = f"answer {self._commands}"
+        reply = answer(self.schedule, issue, text, self.now, answer_id=str(self._commands), comment=text)
+        if reply.ok:
+            self.unheard.setdefault(reply.issue_id, []).append(text)
+        self._done("answer", reply)
+        assert not (reply.ok and reply.issue_id in self.schedule.parked), "answered and not freed"
+
+    def _done(self, verb: str, reply: Reply) -> None:
         done = ev.Commanded(
             at=self.now,
-            issue_id=answer.issue_id,
+            issue_id=reply.issue_id,
             command_id=self._commands,
             verb=verb,
-            outcome=answer.outcome,
-            ok=answer.ok,
+            outcome=reply.outcome,
+            ok=reply.ok,
         )
-        self.post(done, *answer.events)
+        self.post(done, *reply.events)
 
     def set_policy(self, policy: Policy) -> None:
         self.policy = policy

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sortie.core import events as ev
 from sortie.core.model import Usage
-from sortie.core.policy import Limits, Spent, day_of, session_refused, turn_refused
+from sortie.core.policy import Limits, Spent, budget_reason, day_of, session_refused, turn_refused
 from sortie.core.schedule import Schedule
 
 from .facts import DAY, NOW, POLICY, running, schedule
@@ -103,3 +103,9 @@ def test_unparking_by_hand_resets_the_budget_of_the_issue_but_not_that_of_the_da
     made.apply(ev.Unparked(at=NOW, issue_id="1", identifier="D-1", why="by hand", reset_budget=True))
     assert made.spent_on("1") == Spent()
     assert made.spent_today(DAY) == Spent(turns=1)
+
+
+@pytest.mark.parametrize("limit", ["sessions", "turns", "tokens", "usd"])
+def test_a_refusal_tells_which_limit_it_is_about(limit):
+    refused = session_refused(Spent(9999, 9999, 9999, 9999.0), Limits(**{limit: 5000}))
+    assert budget_reason(f"the budget of this issue is used up: {refused}") == limit

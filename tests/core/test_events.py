@@ -27,6 +27,7 @@ SAMPLES: dict[type[ev.AnyEvent], dict[str, Any]] = {
     ev.PolicySet: {"policy": policy(max_concurrent_by_state={"todo": 1})},
     ev.IssueSeen: {"view": view(priority=1, blocked_by=("D-2",), fingerprint="f00d")},
     ev.IssueLeft: {"identifier": "D-1"},
+    ev.Answered: {"answer_id": "a1", "text": "Use port 8080."},
     ev.Ticked: {
         "candidates_known": True,
         "now": NOW,

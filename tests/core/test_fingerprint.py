@@ -109,3 +109,53 @@ def test_text_that_moves_from_one_field_to_the_next_counts(parts):
 
 def test_text_that_is_not_valid_unicode_has_a_fingerprint():
     assert fingerprint(replace(ISSUE, title="\ud800")) != fingerprint(ISSUE)
+
+
+DIGEST_OF_EARLIER_VERSIONS = "726c19049704a5c57c8d2af091024168"
+
+
+def test_the_digest_stays_what_stores_have_kept():
+    assert fingerprint(ISSUE) == DIGEST_OF_EARLIER_VERSIONS
+    judged = replace(ISSUE, trusted=True, comments=(Comment("c1", "ada", "please", trusted=True),))
+    assert fingerprint(judged) == DIGEST_OF_EARLIER_VERSIONS
+
+
+def test_somebody_who_takes_another_name_wakes_nothing():
+    """Where a tracker has names that stay, a person who marries must not free every issue that they wrote to."""
+    before, after = (
+        replace(ISSUE, comments=(Comment("c1", name, "please", author_id="5b10", trusted=True),))
+        for name in ("Ada Byron", "Ada Lovelace")
+    )
+    assert fingerprint(before) == fingerprint(after)
+    other = replace(ISSUE, comments=(Comment("c1", "Ada Byron", "please", author_id="77", trusted=True),))
+    assert fingerprint(before) != fingerprint(other)
+
+
+strangers = st.builds(
+    Comment, st.text(max_size=3), st.text(max_size=3), st.text(max_size=9), trusted=st.just(False)
+)
+
+
+@given(st.lists(strangers, max_size=3), st.integers(0, 1), st.text(), st.text())
+def test_nothing_that_strangers_write_counts(comments, place, title, description):
+    """A2O-09: a stranger cannot wake a parked issue, neither by comments nor by editing an issue of their own."""
+    heard = ISSUE.comments or ()
+    told = (*heard[:place], *comments, *heard[place:])
+    assert fingerprint(replace(ISSUE, comments=told)) == fingerprint(ISSUE)
+    theirs = replace(ISSUE, trusted=False)
+    edited = replace(theirs, title=title, description=description, comments=told)
+    assert fingerprint(edited) == fingerprint(theirs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "Done"},
+        {"labels": ()},
+        {"assignee": "bob"},
+        {"comments": (Comment("c2", "ada", "yes", trusted=True),)},
+    ],
+)
+def test_what_people_of_the_project_change_about_a_strangers_issue_counts(change: dict[str, Any]):
+    theirs = replace(ISSUE, trusted=False)
+    assert fingerprint(replace(theirs, **change)) != fingerprint(theirs)

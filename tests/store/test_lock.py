@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -46,6 +46,8 @@ def another_holder(path: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
             process.wait(10)
             os.kill(grandchild, signal.SIGKILL)
+            with suppress(ChildProcessError):  # it is ours where we are the subreaper of what we start
+                os.waitpid(grandchild, 0)
 
 
 async def test_a_second_orchestrator_is_refused_with_the_name_of_the_first(path):

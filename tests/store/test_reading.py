@@ -57,6 +57,7 @@ async def test_a_history_row_is_exactly_what_the_command_prints(store):
             "session_id": "",
             "tokens": {"input": 100, "output": 20, "cache_read": 7, "total": 120},
             "cost_usd": 0.25,
+            "model": "",
         }
     ]
 
@@ -114,6 +115,15 @@ async def test_an_id_wins_over_an_identifier_and_the_newest_over_older_ones(stor
     with closing(connect_readonly(store.path)) as db:
         assert find_issue(db, "DEMO-2") == "DEMO-2"
         assert find_issue(db, "X-1") == "new"
+
+
+async def test_a_number_is_found_with_its_sign_too_unless_something_is_called_so(store):
+    await store.append(*run_of("7", "r1"), *run_of("8", "r2"))
+    await store.append(claimed("nine", "r3", identifier="#8"), ended("nine", "r3"), settled("nine", "r3"))
+    with closing(connect_readonly(store.path)) as db:
+        assert find_issue(db, "#7") == "7"
+        assert find_issue(db, "#8") == "nine"
+        assert find_issue(db, "##") is None
 
 
 async def test_totals_add_up_all_finished_runs(store):

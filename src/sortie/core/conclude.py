@@ -10,6 +10,8 @@
 | failed for good (refusals)             | no                    | parked, unless the source decides           |
 | the agent cannot run at all            | no                    | dispatch held; refunded if it did not work  |
 | provider's limit                       | no                    | retry when the limit ends; session refunded |
+| not begun: the tracker did not answer  | no                    | same attempt later; at first it is refunded |
+| not begun: others block the issue      | no                    | released, and held for them; refunded       |
 | stopped: shutdown or crash             | no                    | retry at once; session refunded             |
 | stopped: budget or operator            | no                    | parked                                      |
 | stopped: issue done, gone, inactive    | no                    | released                                    |
@@ -38,6 +40,9 @@ JITTER = 0.2
 LIMIT_WITHOUT_RESET = 300.0
 SHORTEST_LIMIT = 10.0
 LONGEST_LIMIT = 8 * 86400.0
+LONGEST_SILENCE = 3900.0
+# Looks work meanwhile, or nothing would start: it is this issue that cannot be read.
+FREE_SILENCES = 10
 
 # Faults of the agent itself, not of the issue: every other run would end the same way. To try again costs nothing
 # where the program is missing; elsewhere it is a question to a provider.
@@ -46,6 +51,12 @@ AGENT_FAULTS = PROGRAM_FAULTS | {"agent_auth", "agent_config"}
 FIRST_HOLD = 1.0
 LONGEST_HOLD = 3600.0
 LONGEST_HOLD_OF_A_PROGRAM = 30.0
+
+# Our own reasons not to start a run that was claimed already, found when its issue was asked for.
+NOT_BEGUN = frozenset({"unasked", "blocked"})
+
+# How the word on an issue begins that was handed to people.
+HANDED_OVER = "handed over to"
 
 # Nobody's fault: the run goes on as soon as it can, and its session is not charged.
 _CUT_SHORT = {
@@ -158,9 +169,11 @@ def judge_issue(
     """What becomes of an issue whose run succeeded. `handed` is None where no hand-off was due, else whether it
     worked; `state` is the issue's own after it."""
     if handed:
-        return Next(then="released", why=f"handed over to {policy.handoff_state}")
+        return Next(then="released", why=f"{HANDED_OVER} {policy.handoff_state}")
     if outcome.soft_stop == "blocked" or (outcome.soft_stop and (by_hand or policy.is_active(state))):
-        return Next(then="parked", why=outcome.reason or outcome.soft_stop)
+        said = outcome.reason or outcome.soft_stop
+        refused = f"the hand-off to {policy.handoff_state} failed; the agent said: {said}"
+        return Next(then="parked", why=said if handed is None else refused)
     if not policy.is_active(state):
         return Next(then="released", why=f"the issue is in {state or 'no known state'}, which is not active")
     why = "the agent goes on" if handed is None else f"the hand-off to {policy.handoff_state} failed"
@@ -171,9 +184,9 @@ def judge_issue(
 
 
 def is_not_begun(schedule: Schedule, claim: Claim, outcome: Outcome, usage: Usage) -> bool:
-    """The agent could not run at all, so there is nothing to tell of this issue."""
+    """The agent could not run at all, or was not to, so there is nothing to tell of this issue."""
     worked = outcome.turns or usage != Usage() or schedule.works_for_others(claim)
-    return is_agent_fault(outcome) and not worked
+    return outcome.stop in NOT_BEGUN or (is_agent_fault(outcome) and not worked)
 
 
 def conclude(
@@ -297,6 +310,10 @@ def _after_stop(outcome: Outcome, run: Claim, policy: Policy, given_up: Next | N
         case cause if cause in _CUT_SHORT:
             retry = _again(outcome, run, "resume", now, failures=run.failures)
             return Settlement(why=_CUT_SHORT[cause], retry=retry, refund=True)
+        case "unasked":
+            return _after_silence(outcome, run, policy, now)
+        case "blocked":
+            return Settlement(why=outcome.error, refund=True)
         case "budget" | "operator" as kind:
             return _parked(outcome, run, kind, outcome.error)
         case "stalled" | "timed_out":
@@ -307,11 +324,27 @@ def _after_stop(outcome: Outcome, run: Claim, policy: Policy, given_up: Next | N
 
 def _after_limit(outcome: Outcome, run: Claim, now: float) -> Settlement:
     until = now + LIMIT_WITHOUT_RESET if outcome.limited_until is None else outcome.limited_until
-    # The time comes from the agent: one in the past must not make us spin, one in milliseconds must not stop us
-    # for ages. The bounds stand first: they are what `min` and `max` answer for a time that is not a number.
-    due = min(now + LONGEST_LIMIT, max(now + SHORTEST_LIMIT, until))
+    due = _bounded(until, now, LONGEST_LIMIT)
     retry = _again(outcome, run, "limit", due, failures=run.failures)
     return Settlement(why="the provider's limit is reached", retry=retry, refund=True, pause_until=due)
+
+
+def _after_silence(outcome: Outcome, run: Claim, policy: Policy, now: float) -> Settlement:
+    """The tracker did not tell what the run is about, so it was not begun; the next one asks again."""
+    if outcome.limited_until is not None:
+        failures, due = run.failures, _bounded(outcome.limited_until, now, LONGEST_SILENCE)
+    else:
+        failures = run.failures + 1
+        due = now + backoff(failures, policy.backoff_cap, run.issue_id)
+    retry = replace(_again(outcome, run, "error", due, failures=failures), attempt=run.attempt)
+    is_free = outcome.limited_until is not None or failures <= FREE_SILENCES
+    return Settlement(why=outcome.error, retry=retry, refund=is_free)
+
+
+def _bounded(until: float, now: float, longest: float) -> float:
+    """The time comes from others: one in the past must not make us spin, one in milliseconds must not stop us for
+    ages. The bounds stand first: they are what `min` and `max` answer for a time that is not a number."""
+    return min(now + longest, max(now + SHORTEST_LIMIT, until))
 
 
 def _after_agent_fault(outcome: Outcome, run: Claim, known: Pause | None, now: float) -> Settlement:

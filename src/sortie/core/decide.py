@@ -264,7 +264,9 @@ class _Dispatch:
         if waiting := self.schedule.waiting.get(view.id):
             return waiting.retry.kind, waiting.retry.failures
         if parked := self.schedule.parked.get(view.id):
-            return "budget" if parked.park.kind == "budget" else "changed", 0
+            if parked.park.kind == "budget":
+                return "budget", 0
+            return "answered" if self.schedule.answers_for(view.id) else "changed", 0
         return "new", 0
 
     def _is_over_budget(self, view: ev.View) -> bool:

@@ -151,8 +151,11 @@ class TurnEnded(AnyEvent, frozen=True, kw_only=True, tag="turn_end"):
 
 
 class Charged(AnyEvent, frozen=True, kw_only=True, tag="charge"):
+    """`model` is the one that was used, as far as anybody knows."""
+
     usage: Usage
     day: str
+    model: str = ""
 
 
 class Stopping(AnyEvent, frozen=True, kw_only=True, tag="stop"):
@@ -181,7 +184,8 @@ class RunEnded(AnyEvent, frozen=True, kw_only=True, tag="end"):
     """The verdict on a run. The claim stays until `Settled`.
 
     `fingerprint` is that of the issue as last seen before the verdict, so that what people change after it is not
-    overlooked where a crash delays the settlement; empty where it is not known.
+    overlooked where a crash delays the settlement; empty where it is not known. `model` is the last one that the
+    agent used, as far as anybody knows.
     """
 
     status: RunStatus
@@ -198,6 +202,7 @@ class RunEnded(AnyEvent, frozen=True, kw_only=True, tag="end"):
     usage: Usage = Usage()
     handoff_planned: bool = False
     fingerprint: str = ""
+    model: str = ""
 
 
 class Settled(AnyEvent, frozen=True, kw_only=True, tag="settle"):
@@ -247,6 +252,13 @@ class Requested(AnyEvent, frozen=True, kw_only=True, tag="request"):
 
     identifier: str
     retry: Retry
+
+
+class Answered(AnyEvent, frozen=True, kw_only=True, tag="answer"):
+    """A person answered what the agent of this issue asked; it is told with every turn until one completes."""
+
+    answer_id: str
+    text: str
 
 
 class ProviderPaused(AnyEvent, frozen=True, kw_only=True, tag="pause"):

@@ -41,10 +41,26 @@ class Blocker(Struct, frozen=True):
 
 
 class Comment(Struct, frozen=True):
+    """`author` is the name that people read, `author_id` the one that nobody else can take, where the tracker has
+    such; `association` is what the author is to the project, in the tracker's own word. `trusted` is None where
+    nobody judges: see `Issue`."""
+
     id: str
     author: str
     body: str
     created_at: str = ""
+    author_id: str = ""
+    association: str = ""
+    trusted: bool | None = None
+
+
+class Finding(Struct, frozen=True):
+    """One thing that was looked at before anything runs."""
+
+    verdict: Literal["PASS", "WARN", "FAIL"]
+    name: str
+    detail: str
+    fix: str = ""
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -76,7 +92,11 @@ class AgentChoice(Struct, frozen=True, kw_only=True):
 
 class Issue(Struct, frozen=True, kw_only=True):
     """One work item, normalised. `comments` is None where the source did not fetch them; `memo` is what its source
-    wants to be told of it after a restart, and nobody else reads."""
+    wants to be told of it after a restart, and nobody else reads.
+
+    `author` is who wrote title and description, as in `Comment`. `trusted` says whether that is one of those whose
+    word counts; None where the text comes from nobody but the owner of the workflow.
+    """
 
     id: str
     identifier: str
@@ -96,6 +116,10 @@ class Issue(Struct, frozen=True, kw_only=True):
     updated_at: str = ""
     agent: AgentChoice | None = None
     memo: str = ""
+    author: str = ""
+    author_id: str = ""
+    association: str = ""
+    trusted: bool | None = None
 
 
 class Usage(Struct, frozen=True):

@@ -33,11 +33,18 @@ CAUSES = {
     "held": "its agent could not run before",
     "unparked": "a person freed it",
     "started": "a person asked for it",
+    "answered": "a person answered it",
 }
 
 
-# Writes of sources without a tracker, by the names that these give them.
-WRITES = {"report": "report of the failure", "escalation": "escalation to a person"}
+# Writes that are called by what they are for.
+WRITES = {
+    "report": "report of the failure",
+    "escalation": "escalation to a person",
+    "answer": "comment with the answer in the tracker",
+}
+# So much of an answer is told; all of it is in the event.
+LONGEST_ANSWER_TOLD = 300
 
 # Events that are told in the same words each time: how loud, the words, and the field that adds to them, if any.
 _PLAIN: dict[type[ev.AnyEvent], tuple[ev.Level, str, str]] = {
@@ -90,6 +97,8 @@ def narrate(event: ev.AnyEvent) -> Sentence:
             return _written(event)
         case ev.ProviderPaused():
             return _paused(event)
+        case ev.Answered():
+            return Sentence("info", f"a person answered: {_beginning(event.text)}")
         case ev.Unparked():
             reset = "; its budget starts anew" if event.reset_budget else ""
             return Sentence("info", f"no longer parked: {event.why}{reset}")
@@ -103,6 +112,11 @@ def narrate(event: ev.AnyEvent) -> Sentence:
             return Sentence("info", _with("workspace removed", f"archive {event.archive}" if event.archive else ""))
         case _:
             return Sentence("debug", ev.kind_of(event))
+
+
+def _beginning(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= LONGEST_ANSWER_TOLD else words[:LONGEST_ANSWER_TOLD] + " …"
 
 
 def _written(event: ev.EffectDone) -> Sentence:

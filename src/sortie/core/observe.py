@@ -30,12 +30,14 @@ class Look(Struct, frozen=True, kw_only=True):
     """What the source shows now. `issues` are the active ones, `states` those of others that we hold something of.
 
     `changed` names every issue that may differ from the look before, also by being gone; None: nobody knows.
-    `problems` has a sentence for each record that cannot be used, `counts` how many issues are in each state.
+    `unasked` are issues whose blockers the look says nothing of: those that are known stay. `problems` has a
+    sentence for each record that cannot be used, `counts` how many issues are in each state.
     """
 
     issues: Mapping[str, Issue]
     states: Mapping[str, str] = {}
     changed: frozenset[str] | None = None
+    unasked: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
     counts: Mapping[str, int] = {}
 
@@ -80,6 +82,8 @@ def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyE
     known = schedule.issues.get(issue_id)
     if issue := look.issues.get(issue_id):
         view = view_of(issue, schedule.policy, parked=issue_id in schedule.parked)
+        if known and issue_id in look.unasked:
+            view = replace(view, blocked_by=known.blocked_by)
         return None if view == known else ev.IssueSeen(at=now, issue_id=issue_id, view=view)
     if known is None:
         return None
@@ -148,12 +152,16 @@ def mark_of(body: str) -> str | None:
 
 
 def fingerprint(issue: Issue) -> str:
-    """A digest of state, title, description, labels, assignee and the comments that are not ours."""
-    parts = [issue.state.lower(), issue.title, issue.description, issue.assignee]
+    """A digest of state, title, description, labels, assignee and the comments that are not ours.
+
+    Nothing that a stranger writes counts: nobody outside wakes an issue and spends money.
+    """
+    words = ("", "") if issue.trusted is False else (issue.title, issue.description)
+    parts = [issue.state.lower(), *words, issue.assignee]
     parts += [str(len(issue.labels)), *sorted(issue.labels)]
     for comment in issue.comments or ():
-        if mark_of(comment.body) is None:
-            parts += [comment.id, comment.author, comment.body]
+        if comment.trusted is not False and mark_of(comment.body) is None:
+            parts += [comment.id, comment.author_id or comment.author, comment.body]
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

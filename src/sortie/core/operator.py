@@ -1,4 +1,4 @@
-"""The operator's commands: what `unpark`, `stop`, `retry` and `start` do to the schedule, and what to answer."""
+"""The operator's commands: what `unpark`, `stop`, `retry`, `start` and `answer` do, and what the person is told."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from .policy import session_refused
 from .records import Claim, ParkedIssue, Waiting
 from .schedule import Schedule
 
+# Of an answer, in bytes: it goes into a prompt.
+LONGEST_ANSWER = 64 * 1024
+
 
 class Reply(Struct, frozen=True):
     """What a person is told about a command, and what it does; `issue_id` is the issue that was meant."""
@@ -25,14 +28,14 @@ class Reply(Struct, frozen=True):
 
 
 def find(schedule: Schedule, text: str) -> str | None:
-    """The issue meant by an id or an identifier."""
+    """The issue meant by an id or an identifier; `#42` is 42 where nothing else is called so."""
     for held in _known(schedule):
         if text in held:
             return text
         for issue_id, item in held.items():
             if item.identifier == text:
                 return issue_id
-    return None
+    return find(schedule, text.lstrip("#")) if text[:1] == "#" else None
 
 
 def try_agent_again(schedule: Schedule, now: float) -> tuple[ev.AnyEvent, ...]:
@@ -66,6 +69,44 @@ def obey(schedule: Schedule, verb: str, text: str, now: float) -> Reply:
     return replace(VERBS[verb](schedule, issue_id, name_of(schedule, issue_id), now), issue_id=issue_id)
 
 
+def problem_with_answer(text: str) -> str:
+    """Why this is no answer, as a sentence; empty where it is one."""
+    if not text.strip():
+        return "The answer is empty; say something that the agent can go on with."
+    if len(text.encode("utf-8", "replace")) > LONGEST_ANSWER:
+        return f"The answer is longer than {LONGEST_ANSWER // 1024} KiB; put the rest where the agent can read it."
+    return ""
+
+
+def answer(schedule: Schedule, issue: str, text: str, now: float, *, answer_id: str, comment: str) -> Reply:
+    """What a person says to the agent of an issue, whatever that is doing: it is told with its next turn, and an
+    issue that is parked is freed as `unpark` frees it. `comment` is what the tracker is to be told, if anything."""
+    issue_id = find(schedule, issue)
+    if issue_id is None:
+        return Reply(False, f"{issue} is not known; `sortie status` lists what is.")
+    if problem := problem_with_answer(text):
+        return Reply(False, problem, issue_id=issue_id)
+    name = name_of(schedule, issue_id)
+    events: list[ev.AnyEvent] = [ev.Answered(at=now, issue_id=issue_id, answer_id=answer_id, text=text)]
+    if comment:
+        effect_id = f"{answer_id}.answer"
+        events.append(
+            ev.EffectPlanned(at=now, issue_id=issue_id, effect_id=effect_id, verb="comment", argument=comment)
+        )
+    if issue_id in schedule.parked:
+        events += _unpark(schedule, issue_id, name, now, why="answered").events
+    return Reply(True, f"{name} {_when_told(schedule, issue_id)}", tuple(events), issue_id)
+
+
+def _when_told(schedule: Schedule, issue_id: str) -> str:
+    if issue_id in schedule.parked:
+        return "is free to start again; its agent is told your answer."
+    run = schedule.running.get(issue_id)
+    if run and not (run.stop or run.ended):
+        return "is running; its agent is told your answer with its next turn."
+    return "is not running now; its agent is told your answer when it starts again."
+
+
 def name_of(schedule: Schedule, issue_id: str) -> str:
     return next(held[issue_id].identifier for held in _known(schedule) if issue_id in held)
 
@@ -95,7 +136,7 @@ def _known(schedule: Schedule) -> Sequence[Mapping[str, Claim | Waiting | Parked
     return schedule.running, schedule.waiting, schedule.parked, schedule.issues
 
 
-def _unpark(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
+def _unpark(schedule: Schedule, issue_id: str, name: str, now: float, why: str = "by hand") -> Reply:
     parked = schedule.parked.get(issue_id)
     if parked is None:
         return Reply(False, f"{name} is not parked.")
@@ -103,7 +144,7 @@ def _unpark(schedule: Schedule, issue_id: str, name: str, now: float) -> Reply:
         at=now,
         issue_id=issue_id,
         identifier=name,
-        why="by hand",
+        why=why,
         reset_budget=parked.park.kind == "budget",
         retry=replace(_next_try(schedule, issue_id, "unparked", now), by_hand=_is_inactive(schedule, issue_id)),
     )

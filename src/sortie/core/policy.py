@@ -89,6 +89,11 @@ def turn_refused(spent: Spent, limits: Limits) -> str:
     return ""
 
 
+def budget_reason(refusal: str) -> str:
+    """Which limit a refusal is about, whatever was said before it: sessions, turns, tokens or usd."""
+    return next((what for what in ("sessions", "turns", "tokens") if refusal.endswith(f" {what} used")), "usd")
+
+
 class Liveness(Struct, kw_only=True):
     """When one run was last heard. `turn_started` is None between turns, where hooks have limits of their own.
     `turn_timeout` and `stall_timeout` are the run's own, where it does not follow the policy in them."""

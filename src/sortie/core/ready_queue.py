@@ -51,6 +51,8 @@ class ReadyQueue:
             vars(self).update(vars(ReadyQueue.of(schedule)))
         if isinstance(event, ev.Skipped):
             return  # a decision of ours: nobody becomes ready by it
+        if isinstance(event, ev.Answered):
+            self.update(schedule, event.issue_id)
         for row in rows:
             if row.part in (
                 "issues",
@@ -100,7 +102,9 @@ def reason_against(schedule: Schedule, view: ev.View) -> tuple[str, str] | None:
     if parked and parked.park.kind != "budget":
         # Not knowing is no change, and what a person stopped by hand is freed by hand.
         changed = bool(view.fingerprint) and view.fingerprint != parked.park.fingerprint
-        if not changed or parked.park.kind == "operator":
+        # A person answered while the agent was still at work, and it has not heard of it.
+        answered = parked.park.kind == "signal" and bool(schedule.answers_for(view.id))
+        if not (changed or answered) or parked.park.kind == "operator":
             return "parked", parked.park.reason
     if view.blocked_by:
         return "blocked-by", ", ".join(view.blocked_by)

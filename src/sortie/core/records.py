@@ -68,6 +68,19 @@ class ParkedIssue(Struct, frozen=True, kw_only=True):
     since: float
 
 
+class Answer(Struct, frozen=True, kw_only=True):
+    """What a person said to an agent that has not completed a turn with it. `run_id` and `turn` are where it was
+    told last, `number` puts all of them in order."""
+
+    answer_id: str
+    issue_id: str
+    text: str
+    at: float
+    number: int
+    run_id: str = ""
+    turn: int = 0
+
+
 class Pause(Struct, frozen=True, kw_only=True):
     """Why no run of an agent starts; `issue_id` is the issue whose run met the fault last, if one did."""
 

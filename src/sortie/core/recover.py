@@ -39,6 +39,11 @@ def usage_on_record(log: Iterable[ev.AnyEvent]) -> Usage:
     return reduce(Usage.plus, (event.usage for event in log if isinstance(event, ev.Charged)), Usage())
 
 
+def model_on_record(log: Iterable[ev.AnyEvent]) -> str:
+    """The last model that a run was charged for, as far as anybody knows."""
+    return next((event.model for event in reversed([*log]) if isinstance(event, ev.Charged)), "")
+
+
 def was_handed_over(log: Iterable[ev.AnyEvent]) -> bool:
     """Whether the hand-off of a run had been made."""
     log = list(log)

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from . import events as ev
 from .model import Limits, like
 from .policy import Policy, Spent, turn_refused
-from .records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from .records import Answer, Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 
-Part = Literal["issues", "running", "waiting", "parked", "pauses", "effects", "workspaces", "spent", "days"]
+Part = Literal[
+    "issues", "running", "waiting", "parked", "answers", "pauses", "effects", "workspaces", "spent", "days"
+]
 
 
 class Touched(NamedTuple):
@@ -41,6 +43,7 @@ class Schedule:
     running: dict[str, Claim] = field(default_factory=dict)
     waiting: dict[str, Waiting] = field(default_factory=dict)
     parked: dict[str, ParkedIssue] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
     pauses: dict[str, Pause] = field(default_factory=dict)
     effects: dict[str, ev.EffectPlanned] = field(default_factory=dict)
     workspaces: dict[str, WorkspaceRecord] = field(default_factory=dict)
@@ -73,6 +76,17 @@ class Schedule:
         """Whether a person wants its next run, whatever the source shows of it."""
         waiting = self.waiting.get(issue_id)
         return waiting is not None and waiting.retry.by_hand
+
+    def answers_for(self, issue_id: str) -> list[Answer]:
+        """What people said and the agent of this issue has not completed a turn with, in their order."""
+        return sorted(
+            (one for one in self.answers.values() if one.issue_id == issue_id), key=lambda one: one.number
+        )
+
+    def answers_told(self, run_id: str, turn: int) -> list[Answer]:
+        """Those among them that this turn of this run began with, which has not completed."""
+        told = (one for one in self.answers.values() if (one.run_id, one.turn) == (run_id, turn))
+        return sorted(told, key=lambda one: one.number)
 
     def limits_of(self, view: ev.View | None) -> Limits:
         """What may be spent on an issue: its own bounds where it names some, else those of the policy."""
@@ -159,6 +173,9 @@ class Schedule:
             case ev.Requested():
                 self._drop("parked", issue_id)
                 self._put("waiting", issue_id, like(Waiting, event))
+            case ev.Answered() if event.answer_id not in self.answers:
+                number = 1 + max((one.number for one in self.answers.values()), default=0)
+                self._put("answers", event.answer_id, like(Answer, event, number=number))
             case ev.ProviderPaused():
                 self._put("pauses", event.provider, like(Pause, event))
             case ev.ProviderResumed():
@@ -187,11 +204,15 @@ class Schedule:
             case ev.TurnStarted():
                 self._update(event, turn=event.turn, turn_done=False)
                 self._charge(event.issue_id, event.day, Spent(turns=1))
+                for answer in self.answers_for(event.issue_id):
+                    self._put("answers", answer.answer_id, replace(answer, run_id=event.run_id, turn=event.turn))
                 record = self.workspaces.get(run.workspace.rpartition("/")[2]) if run else None
                 if record and not record.used and record.issue_id == event.issue_id:
                     self._put("workspaces", record.key, replace(record, used=True))
             case ev.TurnEnded():
                 self.faults.pop(event.issue_id, None)
+                for answer in self.answers_told(event.run_id, event.turn):
+                    self._drop("answers", answer.answer_id)
                 if run:
                     self.proofs[run.paid_by] = event.at
                     self._update(event, turn_done=run.turn_done or run.turn == event.turn)

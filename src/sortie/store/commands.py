@@ -1,53 +1,47 @@
 """How a person's command reaches the orchestrator that owns the store: a row to be answered.
 
-`unpark`, `stop` and `retry` run in processes of their own; this row is the one thing they may write.
+Whoever steers, from the command line or a page, is a process of its own; this row is the one thing it may write.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from sqlite3 import Connection
 
 from msgspec import Struct
 
+from ..core.events import without_surrogates
 from ..core.operator import Reply
-from .connect import connect_existing
-from .sqlite_errors import explain
+from .connect import changing
 
 
 class CommandRow(Struct, frozen=True):
-    """A command that waits; `issue` is what the person typed."""
+    """A command that waits; `issue` is what the person typed, `text` what an answer says."""
 
     id: int
     verb: str
     issue: str
+    text: str = ""
 
 
-def add_commands(path: Path, verb: str, issues: Sequence[str]) -> list[int]:
+def add_commands(path: Path, verb: str, issues: Sequence[str], text: str = "") -> list[int]:
     """Leave commands for the orchestrator, running now or started later, all or none; answers their numbers."""
+    said = without_surrogates(text)
     now = time.time()
-    with closing(connect_existing(path)) as db:
-        try:
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("BEGIN IMMEDIATE")
-            ids = [
-                db.execute(
-                    "INSERT INTO commands (at, verb, issue) VALUES (?, ?, ?) RETURNING id", (now, verb, issue)
-                ).fetchone()[0]
-                for issue in issues
-            ]
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise explain(error, path) from error
-    return ids
+    with changing(path) as db:
+        return [
+            db.execute(
+                "INSERT INTO commands (at, verb, issue, text) VALUES (?, ?, ?, ?) RETURNING id",
+                (now, verb, issue, said),
+            ).fetchone()[0]
+            for issue in issues
+        ]
 
 
 def pending_commands(db: Connection) -> list[CommandRow]:
-    rows = db.execute("SELECT id, verb, issue FROM commands WHERE done_at IS NULL ORDER BY id")
+    rows = db.execute("SELECT id, verb, issue, text FROM commands WHERE done_at IS NULL ORDER BY id")
     return [CommandRow(*row) for row in rows]
 
 

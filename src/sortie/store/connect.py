@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -71,6 +71,19 @@ def connect_existing(path: Path) -> sqlite3.Connection:
             fix = "Start `sortie run` once, which brings it up to date."
             raise StoreError(f"{path} is not up to date.", fix=fix)
     return connection
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[sqlite3.Connection]:
+    """One durable transaction beside whoever owns the store; raises `StoreError`."""
+    with closing(connect_existing(path)) as connection:
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise explain(error, path) from error
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..core import events as ev
 from ..core.policy import Spent
-from ..core.records import Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
+from ..core.records import Answer, Claim, ParkedIssue, Pause, Waiting, WorkspaceRecord
 from ..core.schedule import Part, Schedule
 from .tables import TABLES
 
@@ -32,6 +32,7 @@ def load(db: Connection) -> Loaded:
     with snapshot(db):
         loaded = look(db)
         schedule = loaded.schedule
+        schedule.answers = _read(db, "answers", Answer)
         schedule.effects = _read(db, "effects", ev.EffectPlanned)
         schedule.workspaces = _read(db, "workspaces", WorkspaceRecord)
         schedule.spent = _read(db, "spent", Spent)

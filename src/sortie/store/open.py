@@ -15,7 +15,9 @@ import anyio.to_thread
 from ..core.events import AnyEvent
 from ..errors import StoreError, StoreLost
 from . import lock
+from .call_use import CallFigures, write_call_figures
 from .connect import connect_readonly, connect_writer, migrate
+from .counters import Counts
 from .load import Loaded, load
 from .loss import OpenFiles
 from .sqlite_errors import explain, is_ruined
@@ -91,6 +93,16 @@ class Store:
         if changes:
             with self._ruin_noticed():
                 await self._writer.append(tuple(changes))
+
+    async def keep_call_figures(self, figures: CallFigures) -> None:
+        """In place of the last ones."""
+        with self._ruin_noticed():
+            await self._writer.do(partial(write_call_figures, figures=figures))
+
+    async def add_counts(self, counts: Counts) -> None:
+        """To what was counted before; cancelling does not take them back."""
+        with self._ruin_noticed():
+            await self._writer.do(counts.write)
 
     async def append(self, *events: AnyEvent) -> None:
         """Apply these events and commit them together; return when they are on disk."""

@@ -45,11 +45,12 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     session_id: str
     tokens: Tokens
     cost_usd: float
+    model: str = ""
 
 
 # Which column holds which field.
-_HISTORY = {name: name for name in HistoryRow.__struct_fields__ if name != "tokens"}
-_HISTORY |= {"agent": "agent_adapter", **{name: f"{name}_tokens" for name in Tokens.__struct_fields__}}
+HISTORY_COLUMNS = {name: name for name in HistoryRow.__struct_fields__ if name != "tokens"}
+HISTORY_COLUMNS |= {"agent": "agent_adapter", **{name: f"{name}_tokens" for name in Tokens.__struct_fields__}}
 
 
 class LoggedEvent(Struct, frozen=True):
@@ -81,17 +82,55 @@ def history(db: Connection, issue_id: str | None = None, limit: int = 100) -> li
     """The last finished runs, newest first, of one issue or of all."""
     where, parameters = ("WHERE issue_id = ?", (issue_id,)) if issue_id is not None else ("", ())
     rows = db.execute(
-        f"SELECT {', '.join(_HISTORY.values())} FROM run_history {where} ORDER BY id DESC LIMIT ?",
+        f"SELECT {', '.join(HISTORY_COLUMNS.values())} FROM run_history {where} ORDER BY id DESC LIMIT ?",
         (*parameters, limit),
     )
-    return [_history_row(dict(zip(_HISTORY, row, strict=True))) for row in rows]
+    return [history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) for row in rows]
+
+
+def history_of_run(db: Connection, run_id: str) -> HistoryRow | None:
+    """None while it goes on, and where there was no such run."""
+    columns = ", ".join(HISTORY_COLUMNS.values())
+    row = db.execute(f"SELECT {columns} FROM run_history WHERE run_id = ?", (run_id,)).fetchone()
+    return history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) if row else None
+
+
+class HandedOver(Struct, frozen=True):
+    """A run whose agent asked for a review; `reason` is what it said with that."""
+
+    issue_id: str
+    identifier: str
+    run_id: str
+    reason: str
+    completed_at: str
+
+
+def handed_over(db: Connection, since: str, limit: int) -> list[HandedOver]:
+    """Issues whose last run ended so, not before `since`; the last one first. What a person did then, and what
+    became of the issue in the tracker, is not known here."""
+    rows = db.execute(
+        """SELECT issue_id, identifier, run_id, reason, completed_at
+           FROM run_history AS one INDEXED BY run_history_handed_over
+           WHERE soft_stop = 'needs-human-review' AND status = 'succeeded' AND completed_at >= ?
+             AND NOT EXISTS (SELECT 1 FROM run_history AS later
+                             WHERE later.issue_id = one.issue_id AND later.id > one.id)
+           ORDER BY completed_at DESC, id DESC LIMIT ?""",
+        (since, limit),
+    )
+    return [HandedOver(*row) for row in rows]
+
+
+def last_opened(db: Connection) -> ev.Opened | None:
+    """By whom, and for what, this store was last worked with; None where it was not, or that cannot be read."""
+    opened = "SELECT data FROM events INDEXED BY events_opened WHERE kind = 'opened' ORDER BY seq DESC LIMIT 1"
+    event = _decoded(db.execute(opened).fetchone())
+    return event if isinstance(event, ev.Opened) else None
 
 
 def last_opened_for(db: Connection) -> str:
     """The name of the source that an orchestrator last worked for with this store; empty where none did."""
-    opened = "SELECT json_extract(data, '$.workflow') FROM events WHERE kind = 'opened' ORDER BY seq DESC LIMIT 1"
-    row = db.execute(opened).fetchone()
-    return str(row[0]) if row else ""
+    opened = last_opened(db)
+    return opened.workflow if opened else ""
 
 
 class Used(Struct, frozen=True):
@@ -143,17 +182,20 @@ def events(
     run_id: str | None = None,
     kind: str | None = None,
     after_seq: int = 0,
+    before_seq: int | None = None,
     limit: int = 1000,
     last: bool = False,
 ) -> list[LoggedEvent]:
-    """The next events after `after_seq`, or the `last` ones; always the oldest first. A negative limit is none.
+    """The next events after `after_seq`, or the `last` ones, before `before_seq` where that is given; always the
+    oldest first. A negative limit is none.
 
     For more, ask again from the last one's number.
     """
     wanted: dict[str, str | int] = {"seq > ?": after_seq}
-    for column, value in (("issue_id", issue_id), ("run_id", run_id), ("kind", kind)):
+    given = (("issue_id =", issue_id), ("run_id =", run_id), ("kind =", kind), ("seq <", before_seq))
+    for condition, value in given:
         if value is not None:
-            wanted[f"{column} = ?"] = value
+            wanted[f"{condition} ?"] = value
     rows = db.execute(
         f"""SELECT seq, data, at, kind, coalesce(issue_id, ''), coalesce(run_id, '')
             FROM events WHERE {" AND ".join(wanted)} ORDER BY seq {"DESC" if last else "ASC"} LIMIT ?""",
@@ -164,7 +206,8 @@ def events(
 
 
 def find_issue(db: Connection, text: str) -> str | None:
-    """The issue a person means by an id or an identifier: ids win, then what is alive, then the newest."""
+    """The issue a person means by an id or an identifier: ids win, then what is alive, then the newest.
+    `#42` is 42 where nothing else is called so."""
     for column in ("issue_id", "identifier"):
         for table in _LIVE_FIRST:
             row = db.execute(
@@ -178,6 +221,8 @@ def find_issue(db: Connection, text: str) -> str | None:
            LIMIT 1""",
         (text, text),
     ).fetchone()
+    if row is None and text[:1] == "#":
+        return find_issue(db, text.lstrip("#"))
     return str(row[0]) if row else None
 
 
@@ -204,7 +249,7 @@ def tool_calls(db: Connection) -> dict[str, dict[str, int]]:
     return counted
 
 
-def _history_row(fields: dict[str, Any]) -> HistoryRow:
+def history_row(fields: dict[str, Any]) -> HistoryRow:
     try:
         datetime.fromisoformat(fields["started_at"]), datetime.fromisoformat(fields["completed_at"])
     except ValueError:
@@ -230,8 +275,20 @@ def last_policy(db: Connection) -> Policy | None:
     row = db.execute(
         "SELECT data FROM events INDEXED BY events_policies WHERE kind = 'policy' ORDER BY seq DESC LIMIT 1"
     ).fetchone()
+    event = _decoded(row)
+    return event.policy if isinstance(event, ev.PolicySet) else None
+
+
+def last_title(db: Connection, issue_id: str) -> str:
+    """What the source called it when it showed it last; it may show it no more."""
+    latest = """SELECT data FROM events INDEXED BY events_seen
+                WHERE issue_id = ? AND kind = 'seen' ORDER BY seq DESC LIMIT 1"""
+    event = _decoded(db.execute(latest, (issue_id,)).fetchone())
+    return event.view.title if isinstance(event, ev.IssueSeen) else ""
+
+
+def _decoded(row: tuple[str] | None) -> ev.AnyEvent | None:
     try:
-        event = ev.decode(row[0]) if row else None
+        return ev.decode(row[0]) if row else None
     except msgspec.MsgspecError:
         return None
-    return event.policy if isinstance(event, ev.PolicySet) else None

@@ -1,9 +1,12 @@
 """The tables, as numbered steps that are never edited once released: a change is a further step at the end.
 
-`events` is the truth and only grows; every other table is the state that follows from it, for who starts or asks.
+`events` is the truth and only grows; every other table is the state that follows from it, for who starts or asks,
+but for `meta`, `commands`, `call_use`, `web_tokens`, `notifications`, `notification_cursors` and a few `counters`.
 """
 
 from __future__ import annotations
+
+from .earlier_figures import EARLIER_FIGURES
 
 # Written into the file's header, so that another program's database is never taken for ours.
 APPLICATION_ID = 0x536F7274
@@ -240,4 +243,102 @@ UPDATE claims SET inode = coalesce(
      ORDER BY seq DESC LIMIT 1), 0);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON, _LOOKING_UP, _HOSTS)
+_CALL_USE = """
+-- What the server of the tracker allows, as it was when somebody last asked it; one row.
+CREATE TABLE call_use (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    as_of REAL NOT NULL,
+    made INTEGER NOT NULL,
+    per_minute INTEGER NOT NULL,
+    allowed INTEGER,
+    remaining INTEGER,
+    resets_at REAL,
+    held_until REAL
+) STRICT;
+"""
+
+_SEEN_AND_STEERED = """
+-- What a person says with a command: the text of an answer.
+ALTER TABLE commands ADD COLUMN text TEXT NOT NULL DEFAULT '';
+
+-- What people answered, until a turn has completed in which the agent was told of it.
+CREATE TABLE answers (
+    answer_id TEXT PRIMARY KEY,
+    issue_id TEXT NOT NULL,
+    text TEXT NOT NULL,
+    answered_at REAL NOT NULL,
+    number INTEGER NOT NULL,
+    told_in TEXT NOT NULL,
+    told_turn INTEGER NOT NULL
+) STRICT;
+CREATE INDEX answers_of_issue ON answers (issue_id, number);
+
+ALTER TABLE run_history ADD COLUMN model TEXT NOT NULL DEFAULT '';
+-- Found without reading all: who opened the store last, what an issue was called, what was handed over lately.
+CREATE INDEX events_opened ON events (kind, seq) WHERE kind = 'opened';
+CREATE INDEX events_seen ON events (issue_id, seq) WHERE kind = 'seen';
+CREATE INDEX run_history_handed_over ON run_history (completed_at, id) WHERE soft_stop = 'needs-human-review';
+
+-- What was used, by the day that pays. A run counts on the day of its end; `unmeasured` are those of them that had
+-- turns and told nothing of what they used.
+CREATE TABLE usage (
+    day TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    model TEXT NOT NULL,
+    issue_id TEXT NOT NULL,
+    identifier TEXT NOT NULL,
+    runs INTEGER NOT NULL DEFAULT 0,
+    unmeasured INTEGER NOT NULL DEFAULT 0,
+    input_tokens INTEGER NOT NULL DEFAULT 0,
+    output_tokens INTEGER NOT NULL DEFAULT 0,
+    cache_read_tokens INTEGER NOT NULL DEFAULT 0,
+    cost_usd REAL NOT NULL DEFAULT 0,
+    PRIMARY KEY (day, agent, model, issue_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_of_issue ON usage (issue_id, day);
+
+-- Counters and histograms, whose buckets hold what is in none before them; `labels` is JSON with sorted keys.
+CREATE TABLE counters (
+    name TEXT NOT NULL,
+    labels TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (name, labels)
+) STRICT, WITHOUT ROWID;
+
+-- Who may do what over HTTP; of a token only its digest is kept.
+CREATE TABLE web_tokens (
+    digest TEXT PRIMARY KEY,
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'operate', 'metrics')),
+    created_at REAL NOT NULL
+) STRICT;
+
+-- What people are told when something needs them: once for each event and channel. What is neither sent nor dropped
+-- waits; `dropped` says why it is not sent any more.
+CREATE TABLE notifications (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    issue_id TEXT NOT NULL,
+    identifier TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    title TEXT NOT NULL,
+    text TEXT NOT NULL,
+    at REAL NOT NULL,
+    tries INTEGER NOT NULL DEFAULT 0,
+    next_try_at REAL NOT NULL DEFAULT 0,
+    sent_at REAL,
+    dropped TEXT NOT NULL DEFAULT '' CHECK (dropped IN ('', 'settled', 'given up')),
+    error TEXT NOT NULL DEFAULT '',
+    UNIQUE (channel, seq)
+) STRICT;
+CREATE INDEX notifications_waiting ON notifications (channel, seq) WHERE sent_at IS NULL AND dropped = '';
+CREATE TABLE notification_cursors (
+    channel TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (
+    *(_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON, _LOOKING_UP, _HOSTS, _CALL_USE),
+    _SEEN_AND_STEERED + EARLIER_FIGURES,
+)

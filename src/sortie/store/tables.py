@@ -16,22 +16,28 @@ from msgspec.structs import astuple
 
 from ..core import events as ev
 from ..core.policy import Spent
-from ..core.records import Claim, Pause, WorkspaceRecord
+from ..core.records import Answer, Claim, Pause, WorkspaceRecord
 from ..core.schedule import Part, Schedule, Touched
+from .counters import Counts, count
+from .usage import add_charge, add_run
 
 
 class Change(NamedTuple):
-    """An event with its text, and what each row that it touched holds now; None where there is none any more."""
+    """An event with its text, and what each row that it touched holds now; None where there is none any more.
+    `run` is the one that it is about, as it was before."""
 
     event: ev.AnyEvent
     text: str
     rows: tuple[tuple[Touched, Any], ...]
+    run: Claim | None
 
 
 def apply(schedule: Schedule, event: ev.AnyEvent) -> Change:
     """Make the event part of the schedule, and tell what is to be written."""
     event, text = ev.encodable(event)
-    return Change(event, text, tuple((touched, _value(schedule, touched)) for touched in schedule.apply(event)))
+    run = schedule.running.get(event.issue_id)
+    rows = tuple((touched, _value(schedule, touched)) for touched in schedule.apply(event))
+    return Change(event, text, rows, run if run and run.run_id == event.run_id else None)
 
 
 def _flat(_: str, value: Struct) -> list[Any]:
@@ -85,6 +91,12 @@ TABLES: dict[Part, Table] = {
     "running": Table("claims", _columns(Claim, stop="stop_cause"), _claim_row, order="claimed_at, run_id"),
     "waiting": Table("retries", _columns("issue_id", "identifier", ev.Retry), order="due_at, issue_id"),
     "parked": Table("parked", _columns("issue_id", "identifier", ev.Park, "since"), order="since, issue_id"),
+    "answers": Table(
+        "answers",
+        _columns(Answer, at="answered_at", run_id="told_in", turn="told_turn"),
+        key="answer_id",
+        order="number",
+    ),
     "pauses": Table(
         "pauses", _columns("provider", Pause), lambda key, pause: (key, *astuple(pause)), "provider", "provider"
     ),
@@ -111,12 +123,14 @@ def _value(schedule: Schedule, touched: Touched) -> Any:
 def write(db: Connection, changes: Iterable[Change]) -> None:
     """Write the events and bring the tables up to them, inside the caller's transaction."""
     last: dict[Touched, Any] = {}
-    for event, text, rows in changes:
+    counts = Counts()
+    for event, text, rows, run in changes:
         db.execute(
             "INSERT INTO events (at, kind, issue_id, run_id, data) VALUES (?, ?, ?, ?, ?)",
             (event.at, ev.kind_of(event), event.issue_id or None, event.run_id or None, text),
         )
-        _write_history(db, event, rows)
+        _write_history(db, event, run)
+        count(db, counts, event, run)
         for touched, value in rows:
             if isinstance(event, ev.Claimed) and touched.part == "running":
                 if touched in last:  # the run before it ended in the same transaction
@@ -126,6 +140,7 @@ def write(db: Connection, changes: Iterable[Change]) -> None:
                 last[touched] = value
     for touched, value in last.items():
         _write_row(db, touched, value)
+    counts.write(db)
 
 
 def _write_row(db: Connection, touched: Touched, value: Any) -> None:
@@ -145,11 +160,13 @@ _ADD_TO_TOTALS = f"""INSERT INTO run_totals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
                      ON CONFLICT (status) DO UPDATE SET {_ADDED_UP}"""
 
 
-def _write_history(db: Connection, event: ev.AnyEvent, rows: tuple[tuple[Touched, Any], ...]) -> None:
+def _write_history(db: Connection, event: ev.AnyEvent, run: Claim | None) -> None:
     match event:
-        case ev.RunEnded():
-            for _, claim in rows:
-                _run_ended(db, event, claim)
+        case ev.RunEnded() if run and not run.ended:
+            _run_ended(db, event, run)
+            add_run(db, event, run)
+        case ev.Charged():
+            add_charge(db, event, run)
         case ev.ToolCalled():
             db.execute(
                 """INSERT INTO tool_calls (tool, result, calls) VALUES (?, ?, 1)
@@ -157,8 +174,9 @@ def _write_history(db: Connection, event: ev.AnyEvent, rows: tuple[tuple[Touched
                 (event.tool, event.result),
             )
         case ev.Commanded():
+            # What was said with it is in an event of its own, without secrets.
             db.execute(
-                "UPDATE commands SET done_at = ?, outcome = ?, ok = ? WHERE id = ?",
+                "UPDATE commands SET done_at = ?, outcome = ?, ok = ?, text = '' WHERE id = ?",
                 (event.at, event.outcome, event.ok, event.command_id),
             )
         case _:
@@ -173,14 +191,14 @@ def _run_ended(db: Connection, event: ev.RunEnded, claim: Claim) -> None:
         """INSERT INTO run_history (
                run_id, issue_id, identifier, attempt, agent_adapter, workspace, started_at, completed_at,
                status, error, turns, soft_stop, reason, session_id,
-               input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd)
+               input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd, model)
            VALUES (?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'),
-               strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+               strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT (run_id) DO NOTHING""",
         (
             *(claim.run_id, claim.issue_id, claim.identifier, claim.attempt, claim.agent, claim.workspace),
             *(claim.claimed_at, event.at, event.status, event.error or None, event.turns, event.soft_stop),
-            *(event.reason, event.session_id or claim.session_id, *amounts),
+            *(event.reason, event.session_id or claim.session_id, *amounts, event.model),
         ),
     )
     db.execute(_ADD_TO_TOTALS, (event.status, 1, event.turns, seconds, *amounts))

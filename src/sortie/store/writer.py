@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -21,8 +23,11 @@ from .tables import Change, write
 _MOST_JOBS = 1000
 
 
+Write = Callable[[sqlite3.Connection], None]
+
+
 class _Job(NamedTuple):
-    changes: tuple[Change, ...]
+    work: Write
     answer: asyncio.Future[None]
 
 
@@ -40,10 +45,14 @@ class Writer:
 
     async def append(self, changes: tuple[Change, ...]) -> None:
         """Return when all of the changes are on disk, raise when none is. Cancelling does not take them back."""
+        await self.do(partial(write, changes=changes))
+
+    async def do(self, work: Write) -> None:
+        """The same for anything else that is written."""
         if self._closed:
             raise StoreError(f"{self._path} is closed.")
         answer = self._loop.create_future()
-        self._jobs.put(_Job(changes, answer))
+        self._jobs.put(_Job(work, answer))
         await answer
 
     def close(self) -> None:
@@ -80,7 +89,7 @@ class Writer:
         """Write the batch in one transaction and tell for each job why it is not in it."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            failures = [self._attempt(job.changes) for job in batch]
+            failures = [self._attempt(job.work) for job in batch]
             self._connection.execute("COMMIT")
         except Exception as error:
             if self._connection.in_transaction:  # after some failures SQLite has ended it already
@@ -88,10 +97,10 @@ class Writer:
             return [self._explained(error) for _ in batch]
         return failures
 
-    def _attempt(self, changes: tuple[Change, ...]) -> Exception | None:
+    def _attempt(self, work: Write) -> Exception | None:
         self._connection.execute("SAVEPOINT job")
         try:
-            write(self._connection, changes)
+            work(self._connection)
         except Exception as error:
             if not self._connection.in_transaction:
                 raise  # a full disk makes SQLite give up the whole transaction, not just this job
