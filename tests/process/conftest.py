@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import anyio
 import pytest
 
 from sortie.process.child import start
 from sortie.process.identity import RUN_MARK, STORE_MARK
+from sortie.process.orphans import orphan_tracker
+from sortie.process.process_table import inherited_children
 from sortie.process.spawn import prepare
 
 
 @pytest.fixture(scope="session", autouse=True)
 def prepared():
     prepare()
+
+
+@pytest.fixture(autouse=True)
+def strangers():
+    """What other tests in this process left behind, or keep for later ones, is not what is measured here."""
+    living = []
+    for pid in inherited_children() or ():
+        with suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG) == (0, 0):
+                living.append(pid)
+    for pid in living:
+        orphan_tracker.spare(pid)
+    yield
+    for pid in living:
+        orphan_tracker.unspare(pid)
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ class OrphanTracker:
 
     def __init__(self) -> None:
         self._programs: dict[int, StartedProgram] = {}
+        self._spared: set[int] = set()
         self._first_start: int | None = None
         self.is_sole_parent = False
 
@@ -105,6 +106,14 @@ class OrphanTracker:
     def forget(self, program: StartedProgram) -> None:
         """It has been reaped; its number may pass to somebody else."""
         del self._programs[program.identity.pid]
+
+    def spare(self, pid: int) -> None:
+        """A child in our own session that belongs to us, not to a run."""
+        self._spared.add(pid)
+
+    def unspare(self, pid: int) -> None:
+        """It has been reaped."""
+        self._spared.discard(pid)
 
     def has_none(self) -> bool:
         """Whether we are certainly the parent of programs alone: what one that has ended left would be ours."""
@@ -150,7 +159,8 @@ class OrphanTracker:
     def _inherited(self) -> list[int] | None:
         """Our children that are no programs; None where orphans do not come to us or no kernel lists them."""
         children = inherited_children() if is_subreaper() else None
-        return None if children is None else [pid for pid in children if pid not in self._programs]
+        known = self._programs.keys() | self._spared
+        return None if children is None else [pid for pid in children if pid not in known]
 
     def _living(self, table: Table) -> list[Process]:
         orphans = adopted(table, self._programs)

@@ -1,0 +1,192 @@
+"""A process of our own beside the service: fed with lines, started anew when it ends, and gone when we are gone.
+
+It is in our session, so nobody takes it for what an agent left behind, and in a group of its own, so that Ctrl-C is
+ours to hear. Nothing here waits for it: what it does not read is dropped, what it says is read as it comes, and its
+end is told by the kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+import anyio
+
+from .orphans import orphan_tracker
+from .spoken_lines import SpokenLines
+
+log = logging.getLogger(__name__)
+
+# Who lives for so long has started well; who does not, so many times in a row, will not the next time either.
+STEADY_AFTER = 10.0
+TRIES = 5
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 30.0
+UNTIL_THERE_IS_A_LINE = 0.1
+# To end by itself, and to be ended by force.
+GRACE = 2.0
+FORCE_FOR = 2.0
+
+
+class Companion:
+    """`name` is what people call it. It is started as `argv` with the number of our process at its end, for
+    `parent.end_with`; it has the files `inherited`, and our lines as its standard input, `first` before all others.
+    After the end of these it has so many seconds for its `last_words`, before it is asked to end."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        first: bytes = b"",
+        inherited: Sequence[int] = (),
+        last_words: float = 0.0,
+    ) -> None:
+        self._name = name
+        self._last_words = last_words
+        self._argv = [*argv, str(os.getpid())]
+        self._environ = dict(environ)
+        self._first = first
+        self._inherited = tuple(inherited)
+
+    async def run(self, line: Callable[[], bytes | None], every: float) -> None:
+        """Keep it alive until cancelled, or until it is not worth it; then it is gone. It is told a `line` at this
+        pace, unless it has not read the one before or there is none."""
+        quick_ends, pause = 0, FIRST_PAUSE
+        while True:
+            began = anyio.current_time()
+            how = await self._live_once(line, every)
+            if anyio.current_time() - began >= STEADY_AFTER:
+                quick_ends, pause = 0, FIRST_PAUSE
+            quick_ends += 1
+            if quick_ends == TRIES:
+                log.warning("the %s %s again, and is given up; the service goes on without it", self._name, how)
+                return
+            log.warning("the %s %s, and is started anew", self._name, how)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _live_once(self, line: Callable[[], bytes | None], every: float) -> str:
+        """How it ended."""
+        try:
+            life = _Life(self._name, self._argv, self._environ, self._inherited)
+        except OSError as error:
+            return f"cannot be started ({error.strerror or error})"
+        try:
+            life.tell(self._first)
+            while not life.ended.is_set():
+                if said := line():
+                    life.tell(said)
+                with anyio.move_on_after(every if said else UNTIL_THERE_IS_A_LINE):
+                    await life.ended.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await life.end(self._last_words)
+        return f"was ended by signal {-life.code}" if life.code < 0 else f"ended with exit code {life.code}"
+
+
+class _Feed:
+    """Our end of its standard input, which never waits: of what it has not read, the rest of one line is kept."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+        self._closed = False
+        os.set_blocking(descriptor, False)
+
+    def tell(self, line: bytes) -> None:
+        """All of the line, sooner or later, or nothing of it while another is on its way."""
+        if not self._rest and not self._closed:
+            self._rest = line
+            self._write()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            asyncio.get_running_loop().remove_writer(self._descriptor)
+            os.close(self._descriptor)
+
+    def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._rest = self._rest[os.write(self._descriptor, self._rest) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.close()  # it reads no more, and is about to end
+            return
+        if self._rest:
+            loop.add_writer(self._descriptor, self._write)
+        else:
+            loop.remove_writer(self._descriptor)
+
+
+class _Life:
+    """One life of it, from its start to its end."""
+
+    def __init__(
+        self, name: str, argv: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
+    ) -> None:
+        with ExitStack() as theirs, ExitStack() as ours:
+            stdin, feed = _pipe(theirs, ours)
+            heard, said = _pipe(ours, theirs)
+            self._popen = subprocess.Popen(
+                argv, env=environ, stdin=stdin, stdout=said, stderr=said, pass_fds=inherited, process_group=0
+            )
+            try:
+                self._pidfd = os.pidfd_open(self._popen.pid)
+            except OSError:
+                self._popen.kill()
+                self._popen.wait()
+                raise
+            ours.pop_all()
+        orphan_tracker.spare(self._popen.pid)
+        self._feed = _Feed(feed)
+        self._spoken = SpokenLines(heard, lambda line: log.warning("%s: %s", name, line))
+        self.ended = anyio.Event()
+        self.code = 0
+        asyncio.get_running_loop().add_reader(self._pidfd, self._notice_end)
+
+    def tell(self, line: bytes) -> None:
+        self._feed.tell(line)
+
+    async def end(self, last_words: float) -> None:
+        """It hears that its input is over, then a signal, then the last one."""
+        self._feed.close()
+        with anyio.move_on_after(last_words):
+            await self.ended.wait()
+        self._signal(signal.SIGTERM)
+        with anyio.move_on_after(GRACE):
+            await self.ended.wait()
+        self._signal(signal.SIGKILL)
+        with anyio.move_on_after(FORCE_FOR):
+            await self.ended.wait()
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._spoken.close()
+        if self.ended.is_set():
+            orphan_tracker.unspare(self._popen.pid)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self.ended.is_set():
+            signal.pidfd_send_signal(self._pidfd, number)  # not reaped yet, so there is somebody
+
+    def _notice_end(self) -> None:
+        code = self._popen.poll()
+        if code is not None:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            self.code = code
+            self.ended.set()
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    reader.callback(os.close, reading)
+    writer.callback(os.close, writing)
+    return reading, writing
