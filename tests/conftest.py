@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,14 @@ settings.load_profile("sortie")
 # a library it loads says so to the C library alone, which Python does not see.
 os.environ.pop("COLUMNS", None)
 os.unsetenv("COLUMNS")
+
+# No service that a test starts takes the port that people use; who wants a server asks for one.
+os.environ["SORTIE_SERVER_PORT"] = "0"
+
+# Who starts the tests in the background, or under `nohup`, has them ignore these, and so would whatever they start.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -5,15 +5,17 @@
         def tracker(self, directory): ...
 
 Each test has a directory of its own, in which the tracker may keep its things; one that keeps them elsewhere knows
-by it which test it is in. The tests are async and run by anyio's pytest plugin.
+by it which test it is in. A server gives issues ids of its own: then `store` answers with them, and the tests go on
+with those. The tests are async and run by anyio's pytest plugin.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
 import pytest
@@ -37,9 +39,13 @@ class TrackerContract(ABC):
 
     pytestmark = pytest.mark.anyio
 
+    keeps_names: ClassVar[bool] = True
+    """Whether issues have the identifiers they were stored under, and not those that a server gives them."""
+
     @abstractmethod
-    async def store(self, directory: Path, issues: Sequence[Issue]) -> None:
-        """Let these be all issues that there are, as somebody does who knows nothing of the tracker object."""
+    async def store(self, directory: Path, issues: Sequence[Issue]) -> Mapping[str, str] | None:
+        """Let these be all issues that there are, as somebody does who knows nothing of the tracker object. The
+        answer is under which id each is known, where that is not the one it was given here."""
 
     @abstractmethod
     def tracker(self, directory: Path) -> Tracker:
@@ -61,7 +67,8 @@ class TrackerContract(ABC):
         said = replace(FIRST, comments=(Comment("c1", "ann", "Is it urgent?"), Comment("c2", "bob", "Yes.")))
         async with self._on(tmp_path, said, FINISHED) as tracker:
             found = await tracker.fetch_issue("1")
-            assert (found.identifier, found.title, found.state) == ("T-1", "The first", "Todo")
+            assert (found.title, found.state) == ("The first", "Todo")
+            assert found.identifier == "T-1" if self.keeps_names else found.identifier
             assert found.description == "Do it well."
             assert _bodies(found) == ["Is it urgent?", "Yes."]
             assert (await tracker.fetch_issue("3")).comments == ()
@@ -148,7 +155,7 @@ class TrackerContract(ABC):
         async with self._on(tmp_path, FIRST, SECOND) as tracker:
             await tracker.fetch_candidates()
             await tracker.transition("1", "In Progress")
-            await self.store(tmp_path, [replace(SECOND, title="Another"), FINISHED])
+            await self._store_anew(tmp_path, tracker, replace(SECOND, title="Another"), FINISHED)
             assert [issue.title for issue in (await tracker.fetch_candidates()).issues] == ["Another"]
             assert await tracker.fetch_states(["1", "2", "3"]) == {"2": "In Progress", "3": "Done"}
 
@@ -166,9 +173,10 @@ class TrackerContract(ABC):
             await tracker.transition("1", HANDOFF_STATE)
             await tracker.transition("3", "Todo")
             await following.look()
-            await self.store(tmp_path, [replace(FIRST, title="Another"), FINISHED])
+            await self._store_anew(tmp_path, tracker, replace(FIRST, title="Another"), FINISHED)
             await following.look()
-            await self.store(tmp_path, [replace(FIRST, state="Done"), replace(SECOND, id="4", identifier="T-4")])
+            fourth = replace(SECOND, id="4", identifier="T-4")
+            await self._store_anew(tmp_path, tracker, replace(FIRST, state="Done"), fourth)
             await following.look()
             assert not (await following.look()).changed
 
@@ -188,11 +196,56 @@ class TrackerContract(ABC):
             assert all(isinstance(path, Path) for path in tracker.watched_files())
 
     @asynccontextmanager
-    async def _on(self, directory: Path, *issues: Issue) -> AsyncIterator[Tracker]:
-        await self.store(directory, issues)
-        tracker = self.tracker(directory)
-        yield tracker
-        await tracker.aclose()
+    async def _on(self, directory: Path, *issues: Issue) -> AsyncIterator[_Renamed]:
+        stored = await self.store(directory, issues)
+        tracker = _Renamed(self.tracker(directory), stored or {})
+        try:
+            yield tracker
+        finally:
+            await tracker.aclose()
+
+    async def _store_anew(self, directory: Path, tracker: _Renamed, *issues: Issue) -> None:
+        tracker.ids = {**tracker.ids, **(await self.store(directory, issues) or {})}
+
+
+class _Renamed:
+    """A tracker whose issues are told by the ids they were stored under, `ids` has those that it gave them."""
+
+    def __init__(self, tracker: Tracker, ids: Mapping[str, str]) -> None:
+        self._tracker = tracker
+        self.ids = ids
+
+    async def fetch_candidates(self) -> Candidates:
+        found = await self._tracker.fetch_candidates()
+        ours = self._ours()
+        changed = None if found.changed is None else frozenset(ours.get(each, each) for each in found.changed)
+        return replace(found, issues=tuple(map(self._named, found.issues)), changed=changed)
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        return self._named(await self._tracker.fetch_issue(self.ids.get(issue_id, issue_id)))
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
+        ours = self._ours()
+        found = await self._tracker.fetch_states([self.ids.get(issue_id, issue_id) for issue_id in issue_ids])
+        return {ours.get(issue_id, issue_id): state for issue_id, state in found.items()}
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        await self._tracker.transition(self.ids.get(issue_id, issue_id), state)
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        await self._tracker.comment(self.ids.get(issue_id, issue_id), body)
+
+    def watched_files(self) -> tuple[Path, ...]:
+        return self._tracker.watched_files()
+
+    async def aclose(self) -> None:
+        await self._tracker.aclose()
+
+    def _named(self, issue: Issue) -> Issue:
+        return replace(issue, id=self._ours().get(issue.id, issue.id))
+
+    def _ours(self) -> dict[str, str]:
+        return {theirs: ours for ours, theirs in self.ids.items()}
 
 
 class Follower:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -11,7 +13,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.model import Issue
+from ..core.model import Finding, Issue
 from ..errors import TrackerError
 
 T = TypeVar("T")
@@ -32,8 +34,19 @@ class TrackerSettings(Struct, frozen=True, kw_only=True):
     api_key: str = ""
     project: str = ""
     query_filter: str = ""
+    failed_states: tuple[str, ...] = ()
+    trusted_authors: tuple[str, ...] = ()
+    excluded_authors: tuple[str, ...] = ()
+    calls_per_minute: int = 120
     options: Mapping[str, Any] = {}
     base: Path = Path()
+
+    def __repr__(self) -> str:
+        """Without keys, also those among the options."""
+        return f"TrackerSettings(kind={self.kind!r}, project={self.project!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("kind", self.kind), ("project", self.project)]
 
 
 class Candidates(Struct, frozen=True):
@@ -66,10 +79,27 @@ class Candidates(Struct, frozen=True):
         return self.changed if self.since == previous.version else None
 
 
+class CallUse(Struct, frozen=True, kw_only=True):
+    """How much of a server's patience is used. `made` counts the calls of the last minute, of which our own budget
+    allows `per_minute`. The server's own count, where it tells one: `remaining` of `limit` until `resets_at`, in
+    seconds since the epoch. Until `held_until` nothing is asked at all, because the server said so."""
+
+    made: int
+    per_minute: int
+    limit: int | None = None
+    remaining: int | None = None
+    resets_at: float | None = None
+    held_until: float | None = None
+
+
 class Tracker(Protocol):
     """Every call may raise `TrackerError` and nothing else; every call may be repeated, and made beside others.
 
     What a call that has returned wrote is in every answer to a later call.
+
+    One that asks a server may have two methods more. `async examine() -> Sequence[Finding]`: whether its access and
+    permissions are enough, found out by reading only; for `sortie doctor`. `call_use() -> CallUse`: for
+    `sortie status`.
     """
 
     async def fetch_candidates(self) -> Candidates:
@@ -98,7 +128,9 @@ class TrackerKind(Protocol):
     """What a kind is registered as: usually the class itself, with two class methods.
 
     One whose issues are in local files may have a third, `peek(settings)`: the `Candidates` read at once, with no
-    event loop around, for commands that are to answer at once.
+    event loop around, for commands that are to answer at once. One to which strangers write has
+    `trusted_by_default`, the entries of `tracker.trusted_authors` where the workflow has none; without it everybody
+    who can write to the tracker is trusted.
     """
 
     def from_settings(self, settings: TrackerSettings) -> Tracker:
@@ -109,11 +141,12 @@ class TrackerKind(Protocol):
 
 
 async def fetch_each(
-    tracker: Tracker, issue_ids: Collection[str]
+    tracker: Tracker, issue_ids: Collection[str], *, patience: float = inf
 ) -> tuple[dict[str, Issue], dict[str, TrackerError]]:
     """Each issue in full, a few at once: those that came, and the error of each that did not.
 
-    Once the tracker says that it is asked too often, it is asked no more: the rest has that error too.
+    Once the tracker says that it is asked too often, it is asked no more: the rest has that error too. After
+    `patience` seconds what has come counts; an issue that nobody has asked for by then is in neither.
     """
     found: dict[str, Issue] = {}
     failed: dict[str, TrackerError] = {}
@@ -123,21 +156,24 @@ async def fetch_each(
     async def fetch_remaining() -> None:
         nonlocal limit
         for issue_id in remaining:
+            message = f'the tracker did not answer in time for "{issue_id}".'
+            failed[issue_id] = TrackerError(TrackerError.TRANSPORT, message)  # true until it answers
             try:
                 if limit is not None:
                     raise limit
                 found[issue_id] = await tracker.fetch_issue(issue_id)
+                del failed[issue_id]
             except TrackerError as error:
                 failed[issue_id] = error
                 if error.kind == TrackerError.RATE_LIMITED:
                     limit = error
             except TimeoutError:
-                message = f'the tracker did not answer in time for "{issue_id}".'
-                failed[issue_id] = TrackerError(TrackerError.TRANSPORT, message)
+                continue
 
-    async with anyio.create_task_group() as tasks:
-        for _ in range(min(FETCHES_AT_ONCE, len(issue_ids))):
-            tasks.start_soon(fetch_remaining)
+    with anyio.move_on_after(patience):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(FETCHES_AT_ONCE, len(issue_ids))):
+                tasks.start_soon(fetch_remaining)
     return found, failed
 
 
@@ -146,36 +182,58 @@ class GuardedTracker:
 
     Trackers come from other packages too. A defect in one must cost a tick, not the service and its agents. And
     several callers share one tracker: answers are numbered, so that each notices when another took one in between.
+    What is asked of it is counted, by operation and result.
     """
 
     def __init__(self, tracker: Tracker) -> None:
         self._tracker = tracker
         self._answering = anyio.Lock()
         self._version = 0
+        self._requests: Counter[tuple[str, str]] = Counter()
 
     async def fetch_candidates(self) -> Candidates:
         async with self._answering:
             # Where no answer comes, nobody has that number, and everybody compares all with the next one.
             since, self._version = self._version, next(_versions)
-            answer = await guarded(self._tracker.fetch_candidates())
+            answer = await self._counted("fetch_candidates", self._tracker.fetch_candidates())
             if answer.changed is not None and not answer.changed:
                 self._version = since
             return replace(answer, version=self._version, since=since)
 
     async def fetch_issue(self, issue_id: str) -> Issue:
-        return await guarded(self._tracker.fetch_issue(issue_id))
+        return await self._counted("fetch_issue", self._tracker.fetch_issue(issue_id))
 
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
-        return await guarded(self._tracker.fetch_states(issue_ids))
+        return await self._counted("fetch_states_by_ids", self._tracker.fetch_states(issue_ids))
 
     async def transition(self, issue_id: str, state: str) -> None:
-        await guarded(self._tracker.transition(issue_id, state))
+        await self._counted("transition", self._tracker.transition(issue_id, state))
 
     async def comment(self, issue_id: str, body: str) -> None:
-        await guarded(self._tracker.comment(issue_id, body))
+        await self._counted("comment", self._tracker.comment(issue_id, body))
 
     def watched_files(self) -> tuple[Path, ...]:
         return self._tracker.watched_files()
+
+    async def examine(self) -> Sequence[Finding]:
+        return await guarded(self._tracker.examine()) if hasattr(self._tracker, "examine") else ()
+
+    def call_use(self) -> CallUse | None:
+        return self._tracker.call_use() if hasattr(self._tracker, "call_use") else None
+
+    def requests_made(self) -> Mapping[tuple[str, str], int]:
+        """Since this was last asked, by operation and result."""
+        made, self._requests = self._requests, Counter()
+        return made
+
+    async def _counted(self, operation: str, call: Awaitable[T]) -> T:
+        result = "error"  # also where nobody waits for the answer any more
+        try:
+            answer = await guarded(call)
+            result = "success"
+        finally:
+            self._requests[operation, result] += 1
+        return answer
 
     async def aclose(self) -> None:
         await guarded(self._tracker.aclose())

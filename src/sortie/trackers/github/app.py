@@ -1,0 +1,129 @@
+"""Access as a GitHub App: a token for one installation, signed for with the App's key and renewed before it ends.
+
+The key is read when a token is needed and kept nowhere; neither key nor token is in any error.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import anyio
+
+from ...errors import TrackerError
+from ...protocol.foreign_text import parse_time
+from ..rest_client import Reply, RestClient
+from .settings import AppSettings
+
+# GitHub refuses a signature from the future, and one for more than ten minutes: clocks differ a little.
+SIGNED_BEFORE = 60
+SIGNED_FOR = 540
+RENEWED_BEFORE = 300.0
+LARGEST_KEY = 64 * 1024
+
+_FIX = "Check github.app_id and github.private_key_path."
+
+
+class App:
+    """`client` is the one that uses the tokens; it is told to keep them out of errors."""
+
+    def __init__(self, settings: AppSettings, repository: str, client: Callable[[], RestClient]) -> None:
+        self._settings = settings
+        self._repository = repository
+        self._client = client
+        self._renewing = anyio.Lock()
+        self._installation = settings.installation_id
+        self._token = ""
+        self._ends_at = 0.0
+
+    async def authorization(self) -> Mapping[str, str]:
+        async with self._renewing:
+            if time.time() > self._ends_at - RENEWED_BEFORE:
+                await self._renew()
+            return {"Authorization": f"Bearer {self._token}"}
+
+    def forget(self) -> None:
+        """The token is not accepted any more: the next call gets another one."""
+        self._ends_at = 0.0
+
+    async def _renew(self) -> None:
+        signed = await signature(self._settings)
+        client = self._client()
+        client.hide([signed, self._token])
+
+        async def as_app() -> Mapping[str, str]:
+            return {"Authorization": f"Bearer {signed}"}
+
+        async def call(method: str, path: str) -> Reply:
+            return await client.call(method, path, repeatable=True, authorization=as_app)
+
+        try:
+            if not self._installation:
+                found = (await call("GET", f"/repos/{self._repository}/installation")).read(dict[str, object])
+                self._installation = str(found.get("id", ""))
+            path = f"/app/installations/{self._installation}/access_tokens"
+            given = (await call("POST", path)).read(dict[str, object])
+        except TrackerError as error:
+            raise self._refused(error) from error
+        token, ends_at = given.get("token"), parse_time(str(given.get("expires_at")))
+        if not isinstance(token, str) or not token or ends_at is None:
+            raise TrackerError(TrackerError.API, "GitHub gave no token to the App.", fix="Check tracker.endpoint.")
+        client.hide([signed, self._token, token])  # calls with the one of before are still under way
+        self._token, self._ends_at = token, ends_at
+
+    def _refused(self, error: TrackerError) -> TrackerError:
+        """Not found is the installation, not the issue for whose sake the token was needed."""
+        if error.kind == TrackerError.NOT_FOUND:
+            self._installation = self._settings.installation_id
+            message = f"The GitHub App {self._settings.app_id} is not installed for {self._repository}."
+            return TrackerError(TrackerError.AUTH, message, fix="Install it there, or check installation_id.")
+        if error.kind == TrackerError.AUTH:
+            message = f"GitHub does not accept the key of the App: {error.message}"
+            return TrackerError(TrackerError.AUTH, message, fix=f"{_FIX} This machine's clock must be right too.")
+        return error
+
+
+async def signature(settings: AppSettings) -> str:
+    """A JSON Web Token by which GitHub knows the App for some minutes."""
+    try:
+        from cryptography.hazmat.primitives.asymmetric import padding, rsa
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+    except ImportError:
+        message = "A GitHub App needs the package cryptography, which is not installed."
+        raise TrackerError(
+            TrackerError.AUTH, message, fix="pip install 'sortie-orchestrator[github-app]'"
+        ) from None
+    raw = await _key(settings.key_path)
+    try:
+        key = load_pem_private_key(raw, password=None)
+    except Exception:  # whatever it says may quote the key
+        key = None
+    if not isinstance(key, rsa.RSAPrivateKey):
+        raise _bad_key(settings.key_path, "is no RSA private key without a password")
+    now = int(time.time())
+    claims = {"iat": now - SIGNED_BEFORE, "exp": now + SIGNED_FOR, "iss": settings.app_id}
+    signed = b".".join(_encoded(json.dumps(part).encode()) for part in ({"alg": "RS256", "typ": "JWT"}, claims))
+    proof = key.sign(signed, padding.PKCS1v15(), SHA256())
+    return b".".join((signed, _encoded(proof))).decode("ascii")
+
+
+async def _key(path: Path) -> bytes:
+    try:
+        async with await anyio.open_file(path, "rb") as file:
+            return await file.read(LARGEST_KEY)
+    except OSError as error:
+        raise _bad_key(path, f"cannot be read: {error.strerror}") from error
+
+
+def _bad_key(path: Path, problem: str) -> TrackerError:
+    return TrackerError(
+        TrackerError.AUTH, f"The App's key {path} {problem}.", fix="Download one from the App's page."
+    )
+
+
+def _encoded(raw: bytes) -> bytes:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=")

@@ -1,0 +1,55 @@
+"""Comments of an issue: the newest are always among those read, and what is written keeps to GitHub's limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.model import Comment
+from ...core.observe import mark_of
+from .api import GitHubApi
+from .records import Record, read_comment
+
+PAGE = 100
+MOST_PAGES = 10
+LONGEST_BODY = 65_536
+LONGEST_MARK = 1000
+CUT = "\n\n*(The rest was too long for a comment on GitHub and is left out.)*"
+
+
+async def read_comments(api: GitHubApi, record: Record) -> tuple[Comment, ...]:
+    """The last thousand, oldest first."""
+    first = max((record.comments + PAGE - 1) // PAGE - MOST_PAGES + 1, 1)
+    following: dict[str, str] | None = {"page": str(first)} if first > 1 else {}
+    found: dict[str, Comment] = {}
+    for _ in range(MOST_PAGES + 1):
+        if following is None:
+            break
+        params = {"per_page": str(PAGE), **following}
+        reply = await api.get(f"/issues/{record.number}/comments", params)
+        for raw in reply.read(list[Any]):
+            if comment := read_comment(raw):
+                found[comment.id] = comment
+        following = reply.next_page
+    return tuple(found.values())
+
+
+def fitting(body: str) -> str:
+    """The body as GitHub takes it. The line at its end by which we know our comments stays whole."""
+    body = body.encode("utf-8", "replace").decode("utf-8")
+    if _length(body) <= LONGEST_BODY:
+        return body
+    text, end = body, CUT
+    if mark_of(body):
+        last = body.rstrip().splitlines()[-1]
+        if len(last) <= LONGEST_MARK:
+            text, end = body.rstrip()[: -len(last)], f"{CUT}\n\n{last}"
+    return _shortened(text, LONGEST_BODY - _length(end)) + end
+
+
+def _length(text: str) -> int:
+    """In the units that GitHub's limit is said to have: a character outside the basic plane may count twice."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _shortened(text: str, most: int) -> str:
+    return text.encode("utf-16-le")[: 2 * most].decode("utf-16-le", "ignore")

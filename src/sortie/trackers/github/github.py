@@ -1,0 +1,212 @@
+"""Issues of one GitHub repository, moved by their labels: what we write shows at once, labels of people stay.
+
+A look costs a call for each hundred issues, and nothing of the quota where nothing changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from weakref import WeakValueDictionary
+
+import anyio
+from msgspec.structs import replace
+
+from ...core.model import Blocker, Finding, Issue
+from ...errors import TrackerError
+from ...protocol.foreign_text import parse_time
+from ..rest_client import Reply
+from ..tracker import CallUse, Candidates, TrackerSettings
+from . import settings as reading
+from .api import GitHubApi
+from .blockers import Blockers
+from .comments import fitting, read_comments
+from .examination import examine
+from .listing import Listed, Listing
+from .own_writes import OwnWrites, seconds
+from .records import Record, Unusable, read_record
+from .state_lookup import StateLookup
+from .states import Add, Rewrite, Standing, States, Step, after
+
+LONGEST_STATE = 100
+
+
+class GitHubTracker:
+    """Made by `from_settings`; `check` says what is wrong with those."""
+
+    trusted_by_default = ("@OWNER", "@MEMBER", "@COLLABORATOR")
+
+    def __init__(self, settings: TrackerSettings) -> None:
+        self._api = GitHubApi(settings)
+        self._states = States(settings)
+        self._writes = OwnWrites()
+        self._listing = Listing(self._api, self._states, settings.query_filter)
+        waits = settings.options.get("sub_issues", "wait") == "wait"
+        self._blockers = Blockers(self._api, self._states, wait_for_sub_issues=waits)
+        self._lookup = StateLookup(self._api, self._states, self._writes)
+        self._looking = anyio.Lock()
+        self._moving: WeakValueDictionary[int, anyio.Lock] = WeakValueDictionary()
+        self._answer: Candidates | None = None
+        self._answered: Listed | None = None  # the list that the answer was made from
+        self._had_writes = False
+
+    @classmethod
+    def from_settings(cls, settings: TrackerSettings) -> GitHubTracker:
+        return cls(settings)
+
+    @classmethod
+    def check(cls, settings: TrackerSettings) -> list[tuple[str, str]]:
+        return reading.problems(settings)
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    async def fetch_candidates(self) -> Candidates:
+        async with self._looking:
+            listed = await self._listing.fetch()
+            has_writes = bool(self._writes.recent)
+            self._lookup.learn(listed.records)
+            is_same = listed is self._answered and not has_writes and not self._had_writes
+            if self._answer and is_same and self._is_settled():
+                if self._answer.changed != frozenset():
+                    self._answer = replace(self._answer, changed=frozenset())
+                return self._answer
+            active = await self._active(listed)
+            blockers = await self._blockers.of_listed(active.values())
+            others = await self._listing.others() if self._answer is None and not active else {}
+            self._answer = replace(self._compared(active, blockers, listed.problems), states=others)
+            self._answered = listed
+            self._had_writes = has_writes
+            return self._answer
+
+    async def fetch_issue(self, issue_id: str) -> Issue:
+        record = self._writes.seen(await self._api.fetch(self._api.number(issue_id)))
+        blockers = await self._blockers.of(record)
+        comments = await read_comments(self._api, record) if self._writes.may_have_comments(record) else ()
+        return record.issue(self._states, blockers, comments)
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
+        numbers: dict[str, int] = {}
+        for issue_id in issue_ids:
+            try:
+                numbers[issue_id] = self._api.number(issue_id)
+            except TrackerError:
+                continue  # what is no number is nobody's
+        found = await self._lookup.states_of(set(numbers.values())) if numbers else {}
+        return {issue_id: found[number] for issue_id, number in numbers.items() if number in found}
+
+    async def _active(self, listed: Listed) -> dict[int, Record]:
+        """With what we moved a moment ago: where the list shows it otherwise than we left it, it is asked for."""
+        shown = {number: self._writes.listed(record) for number, record in listed.records.items()}
+        known = {int(issue.id) for issue in self._answer.issues} if self._answer else set()
+        for number, standing in self._writes.recent.items():
+            is_expected = self._states.is_active(self._states.state_of(standing))
+            # What a filter leaves out is not for us, but for what it showed before we moved it.
+            is_ours = number in known or not self._listing.is_filtered
+            if shown.get(number) is None and (number in shown or (is_expected and is_ours)):
+                try:
+                    shown[number] = self._writes.seen(await self._api.fetch(number, look=True))
+                except TrackerError as error:
+                    if error.kind != TrackerError.NOT_FOUND:
+                        raise
+        is_active = {
+            number: record
+            for number, record in shown.items()
+            if record and self._states.is_active(self._states.state_of(record.standing))
+        }
+        return dict(sorted(is_active.items()))
+
+    def _compared(
+        self, active: Mapping[int, Record], blockers: Mapping[int, tuple[Blocker, ...]], problems: tuple[str, ...]
+    ) -> Candidates:
+        """Issues that are as they were are the same objects, so that nobody looks at them again."""
+        before = {issue.id: issue for issue in self._answer.issues} if self._answer else {}
+        issues = [record.issue(self._states, blockers.get(number, ())) for number, record in active.items()]
+        kept = tuple(before[issue.id] if before.get(issue.id) == issue else issue for issue in issues)
+        if self._answer is None:
+            return Candidates(kept, problems)
+        differing = {issue.id for issue in kept if before.get(issue.id) is not issue}
+        gone = before.keys() - {issue.id for issue in kept}
+        return Candidates(kept, problems, changed=frozenset(differing | gone))
+
+    def _is_settled(self) -> bool:
+        """Whether nothing is left to ask about blockers."""
+        issues = self._answer.issues if self._answer else ()
+        return self._blockers.are_known(int(issue.id) for issue in issues if issue.blocked_by)
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    async def transition(self, issue_id: str, state: str) -> None:
+        """By the difference between what is and what is wanted: whatever was cut short is completed so."""
+        number = self._api.number(issue_id)
+        target = self._states.spelled(state)
+        if target is None:
+            raise TrackerError(
+                TrackerError.PAYLOAD,
+                f'The workflow has no state "{state[:LONGEST_STATE]}"; it has {", ".join(self._states.names)}.',
+                fix="Choose one of them, or add it to the states of the tracker.",
+            )
+        moving = self._moving.setdefault(number, anyio.Lock())
+        async with moving:
+            record = await self._api.fetch(number)
+            standing, last = record.standing, parse_time(record.updated_at) or 0.0
+            steps = self._states.steps(standing, target)
+            for step in steps:
+                reply = await self._take(number, step)
+                standing = self._standing_in(reply) if isinstance(step, Rewrite) else after(standing, step)
+                first, last = last, max(last, seconds(reply.headers.get("date", "")))
+                self._writes.moved(number, standing, first, last)
+            if steps and not self._is_there(standing, steps[-1]):
+                message = f"GitHub did not set the labels of {self._api.repository}#{number}: the token may not."
+                fix = "Give it Issues: read and write, and its owner the role Triage or Write in the repository."
+                raise TrackerError(TrackerError.AUTH, message, fix=fix)
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        number = self._api.number(issue_id)
+        try:
+            await self._api.call("POST", f"/issues/{number}/comments", json={"body": fitting(body)})
+        except TrackerError as error:
+            raise await self._api.about(error) from error.__cause__
+        self._writes.commented(number)
+
+    async def _take(self, number: int, step: Step) -> Reply:
+        path = f"/issues/{number}"
+        if isinstance(step, Rewrite):
+            state = "closed" if step.is_closed else "open"
+            wanted = {"state": state, "state_reason": step.reason, "labels": list(step.labels)}
+            return await self._api.call("PATCH", path, json=wanted, repeatable=True)
+        if isinstance(step, Add):
+            # To add a label twice is the same as once.
+            return await self._api.call("POST", f"{path}/labels", json={"labels": [step.label]}, repeatable=True)
+        try:
+            return await self._api.call("DELETE", f"{path}/labels/{quote(step.label, safe='')}")
+        except TrackerError as error:
+            if error.kind != TrackerError.NOT_FOUND:
+                raise
+            return Reply(status=404, body=b"")  # somebody else has taken it away
+
+    def _standing_in(self, reply: Reply) -> Standing:
+        try:
+            return read_record(reply.read(dict[str, Any]), self._api.repository).standing
+        except Unusable as problem:
+            raise TrackerError(TrackerError.PAYLOAD, str(problem)) from problem
+
+    def _is_there(self, standing: Standing, last: Step) -> bool:
+        """Whether GitHub did what it was asked: it drops labels silently where the token may not set any."""
+        present = {label.lower() for label in standing.labels}
+        return not isinstance(last, Rewrite) or present >= {label.lower() for label in last.labels}
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    async def examine(self) -> Sequence[Finding]:
+        return await examine(self._api, self._states)
+
+    def call_use(self) -> CallUse:
+        return self._api.call_use()
+
+    def watched_files(self) -> tuple[Path, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        await self._api.aclose()

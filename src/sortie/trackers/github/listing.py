@@ -1,0 +1,124 @@
+"""All issues that may be active, from GitHub's lists or its search: bounded, and nothing is cut silently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import anyio.lowlevel
+from msgspec import Struct
+
+from ...errors import TrackerError
+from ..rest_client import Reply
+from .api import GitHubApi, side_by_side
+from .records import Record, read_records
+from .states import States
+
+PAGE = 100
+PAGES_IN_A_LOOK = 20
+MOST_FOUND = 1000  # of a search, by GitHub's own limit
+
+
+class Listed(Struct, frozen=True):
+    records: dict[int, Record]
+    problems: tuple[str, ...]
+
+
+class Listing:
+    def __init__(self, api: GitHubApi, states: States, query_filter: str) -> None:
+        self._api = api
+        self._states = states
+        self._labels = states.active_labels
+        self._filter = query_filter.strip()
+        self._last: Listed | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self._filter)
+
+    async def fetch(self) -> Listed:
+        """The very list of the last time where GitHub says of every page that it is the same. Raises `TrackerError`
+        where a page cannot be had: half a list would look as if issues had left."""
+        last, self._last = self._last, None  # where this one fails, the next is read as a whole
+        try:
+            pages, is_cut = await (self._found() if self._filter else self._listed())
+        except TrackerError as error:
+            raise self._api.no_access(error) from error.__cause__
+        if last is None or not all(page.unchanged for page in pages):
+            last = await self._read(pages, is_cut=is_cut)
+        self._last = last
+        return last
+
+    async def others(self) -> Counter[str]:
+        """In which states the open issues are that no list shows, so that who has labelled none is told: of the
+        first hundred, and nothing where that cannot be known."""
+        if self._filter or not self._labels:
+            return Counter()
+        try:
+            reply = await self._api.get("/issues", {"state": "open", "per_page": str(PAGE)}, look=True)
+            records, _ = read_records(reply.read(list[Any]), self._api.repository)
+        except TrackerError:
+            return Counter()
+        return Counter(self._states.state_of(one.standing) for one in records if not one.is_pull_request)
+
+    async def _read(self, pages: list[Reply], *, is_cut: bool) -> Listed:
+        records: dict[int, Record] = {}
+        problems: list[str] = []
+        for page in pages:
+            await anyio.lowlevel.checkpoint()  # thousands of records take a while, and others have their turn
+            found, unusable = read_records(self._items(page, problems), self._api.repository)
+            problems += unusable
+            for record in found:
+                known = records.get(record.number)
+                # An issue with two labels is in two lists, of which one may be older.
+                if record.repository == self._api.repository and (
+                    not known or known.updated_at < record.updated_at
+                ):
+                    records[record.number] = record
+        if is_cut:
+            problems.append(
+                f"{self._api.repository} has more active issues than the {PAGE * len(pages)} that one look reads:"
+                " the newest of them are not seen. Narrow tracker.active_states or tracker.query_filter."
+            )
+        return Listed(dict(sorted(records.items())), tuple(dict.fromkeys(problems)))
+
+    async def _listed(self) -> tuple[list[Reply], bool]:
+        """A list for each label of an active state, or one of all open issues; a page of each in turn. And whether
+        there is more."""
+        first = {"state": "open", "sort": "created", "direction": "asc", "per_page": str(PAGE)}
+        due = [{**first, "labels": label} for label in self._labels] or [first]
+        pages: list[Reply] = []
+        is_cut = False
+        while due:
+            replies = await side_by_side([partial(self._api.get, "/issues", params, look=True) for params in due])
+            pages += replies
+            following = [
+                {**params, **reply.next_page} for params, reply in zip(due, replies, strict=True) if reply.next_page
+            ]
+            due = following[: max(PAGES_IN_A_LOOK - len(pages), 0)]
+            is_cut = is_cut or len(due) < len(following)
+        return pages, is_cut
+
+    async def _found(self) -> tuple[list[Reply], bool]:
+        """Of the search only what is ours counts, so a filter with an OR in it is bound together."""
+        wanted = f"({self._filter})" if " OR " in self._filter else self._filter
+        query = f"repo:{self._api.repository} is:issue state:open {wanted}"
+        params = {"q": query, "sort": "created", "order": "asc", "per_page": str(PAGE), "advanced_search": "true"}
+        pages = [await self._api.search(params)]
+        while pages[-1].next_page and len(pages) < MOST_FOUND // PAGE:
+            pages.append(await self._api.search({**params, **pages[-1].next_page}))
+        return pages, pages[-1].next_page is not None
+
+    def _items(self, page: Reply, problems: list[str]) -> list[Any]:
+        if not self._filter:
+            return page.read(list[Any])
+        found = page.read(dict[str, Any])
+        items = found.get("items")
+        if not isinstance(items, list):
+            raise TrackerError(TrackerError.PAYLOAD, "GitHub's answer to a search has no list of issues.")
+        if found.get("incomplete_results") is True:
+            problems.append(
+                "GitHub's search took too long and is incomplete: some issues may be missing in this look."
+            )
+        return items

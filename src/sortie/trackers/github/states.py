@@ -1,0 +1,151 @@
+"""What state an issue of GitHub is in, and how it gets into another one: pure, and safe at every step.
+
+GitHub knows open and closed; every other state is a label. At each point of a move the issue reads as being in the
+state it came from or in the one it goes to, and to begin the move again completes it: nothing is lost in a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from ..tracker import TrackerSettings
+
+OPEN, CLOSED = "open", "closed"
+NOT_DONE = frozenset({"not_planned", "duplicate"})
+
+
+class Standing(Struct, frozen=True):
+    """What GitHub shows of an issue as far as its state follows from it; labels as they are spelled there."""
+
+    is_closed: bool
+    reason: str = ""
+    labels: tuple[str, ...] = ()
+
+
+class Rewrite(Struct, frozen=True):
+    """All at once: open or closed, why, and the whole list of labels."""
+
+    is_closed: bool
+    reason: str
+    labels: tuple[str, ...]
+
+
+class Add(Struct, frozen=True):
+    label: str
+
+
+class Remove(Struct, frozen=True):
+    label: str
+
+
+Step = Rewrite | Add | Remove
+
+
+def after(standing: Standing, step: Step) -> Standing:
+    """How the issue stands when this step is done."""
+    if isinstance(step, Rewrite):
+        return Standing(step.is_closed, step.reason, step.labels)
+    others = tuple(label for label in standing.labels if label.lower() != step.label.lower())
+    labels = (*others, step.label) if isinstance(step, Add) else others
+    return Standing(standing.is_closed, standing.reason, labels)
+
+
+class States:
+    """The states of a workflow. Names are compared without regard to case and told as the workflow spells them."""
+
+    def __init__(self, settings: TrackerSettings) -> None:
+        active, terminal = _named(settings.active_states), _named(settings.terminal_states)
+        failed = {name for name in _named(settings.failed_states) if name in terminal}
+        others = _named((settings.in_progress_state, settings.handoff_state))
+        in_progress = settings.in_progress_state.lower()
+        self._spelled = {OPEN: OPEN, CLOSED: CLOSED} | others | terminal | active
+        self._active = frozenset(active)
+        self._terminal = tuple(terminal)
+        self._failed = tuple(name for name in terminal if name in failed)
+        # A move to the state of work in progress that was cut short must read as not begun: it is announced again.
+        first = [name for name in active if name != in_progress]
+        ranked = dict.fromkeys((*first, in_progress, *terminal, settings.handoff_state.lower()))
+        self._ranked = tuple(name for name in ranked if name not in ("", OPEN, CLOSED))
+        self._is_label = frozenset(self._ranked)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those an issue may be moved to."""
+        return tuple(self._spelled.values())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those that are labels."""
+        return tuple(self._spelled[name] for name in self._ranked)
+
+    @property
+    def active_labels(self) -> tuple[str, ...]:
+        """By which all active issues are found; empty where that takes all open issues."""
+        if not self._active or OPEN in self._active:
+            return ()
+        return tuple(self._spelled[name] for name in self._ranked if name in self._active)
+
+    def spelled(self, state: str) -> str | None:
+        """As the workflow has it; None for a state that it does not have."""
+        return self._spelled.get(state.strip().lower())
+
+    def is_active(self, state: str) -> bool:
+        """As the policy has it: with no active states configured, all but terminal ones are active."""
+        name = state.lower()
+        return not self.is_terminal(state) and (not self._active or name in self._active)
+
+    def is_terminal(self, state: str) -> bool:
+        return state.lower() in self._terminal or state.lower() == CLOSED
+
+    def state_of(self, standing: Standing) -> str:
+        present = {label.lower() for label in standing.labels}
+        if standing.is_closed:
+            return self._spelled[self._of_closed(present, standing.reason)]
+        return self._spelled[next((name for name in self._ranked if name in present), OPEN)]
+
+    def _of_closed(self, present: set[str], reason: str) -> str:
+        """Never an active one, whatever its labels say: closed is closed."""
+        for name in self._terminal:
+            if name in present and name in self._is_label:
+                return name
+        if reason in NOT_DONE and self._failed:
+            return self._failed[0]
+        if CLOSED in self._terminal:
+            return CLOSED
+        return next((name for name in self._terminal if name not in self._failed), CLOSED)
+
+    def steps(self, standing: Standing, state: str) -> tuple[Step, ...]:
+        """From here to that state, which is one of `names`; nothing where the issue is there already."""
+        name = state.lower()
+        label = self._spelled[name] if name in self._is_label else ""
+        rivals = [given for given in standing.labels if given.lower() in self._is_label - {name}]
+        bare = Standing(
+            standing.is_closed, standing.reason, tuple(one for one in standing.labels if one not in rivals)
+        )
+        is_closed = self.is_terminal(state)
+        reason = ("not_planned" if name in self._failed and label else "completed") if is_closed else "reopened"
+        if is_closed != standing.is_closed or (self.state_of(bare) != self._goal(state) and not label):
+            has_it = any(one.lower() == name for one in bare.labels)
+            return (Rewrite(is_closed, reason, (*bare.labels, *([label] if label and not has_it else []))),)
+        added = [Add(label)] if label and self.state_of(bare) != self._spelled[name] else []
+        # The label of the present state goes last, so that no third one shows in between.
+        now = self.state_of(standing).lower()
+        rivals.sort(key=lambda given: given.lower() == now)
+        return (*added, *map(Remove, rivals))
+
+    def _goal(self, state: str) -> str:
+        """What the issue reads as in the end: a bare `closed` is told as the usual terminal state."""
+        if state.lower() != CLOSED:
+            return self._spelled[state.lower()]
+        return self._spelled[self._of_closed(set(), "completed")]
+
+
+def _named(states: Iterable[str]) -> dict[str, str]:
+    """Each state by its name in lower case, in the order of the workflow; the first spelling counts."""
+    found: dict[str, str] = {}
+    for state in states:
+        if state:
+            found.setdefault(state.lower(), state)
+    return found

@@ -1,0 +1,1 @@
+"""Issues of a Jira Cloud project."""

@@ -1,0 +1,375 @@
+"""The one HTTP client of all trackers that are asked over the network: polite to the server, patient for nobody.
+
+It reuses connections, bounds every call in time and every answer in size, repeats only what may be repeated, asks
+for nothing again that did not change (ETag), and stays within limits and budget. Every failure is a `TrackerError`
+of the kind that the status means, in which no secret stands. No redirect and no link to elsewhere is followed.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from .. import __version__
+from ..core.redact import Redactor
+from ..errors import TrackerError
+from ..protocol.foreign_text import readable
+from .rate_limits import CallBudget, Told, limited_until, told
+from .response_cache import ResponseCache, next_page
+from .tracker import CallUse
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient, Response
+
+T = TypeVar("T")
+
+CONNECTING = 8.0
+PAUSES = (0.3, 1.2)
+LONGEST_WAIT_FOR_BUDGET = 10.0
+LONGEST_MESSAGE = 500
+CONNECTIONS = 16
+
+REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+PASSING = frozenset({500, 502, 503, 504})
+MOVED = frozenset({301, 302, 303, 307, 308})
+# What is packed twice may take minutes to unpack and never show a byte.
+PACKED = frozenset({"", "identity", "gzip", "deflate"})
+
+_CHECK_KEY = "Check tracker.api_key and its permissions."
+_CHECK_WAY = "Check tracker.endpoint, the network, and its proxy variables."
+_CHECK_VARIABLES = "Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY (SOCKS needs the package socksio) or SSL_CERT_FILE."
+# What Jira says in a header, and only there.
+_SOLVE = "Log in with a browser and solve the CAPTCHA: the account failed to log in too often."
+# Half of a surrogate pair is no character, yet JSON can spell it.
+_ESCAPES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+
+Headers = Callable[[], Awaitable[Mapping[str, str]]]
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """In seconds for one try and for all tries of a call together, in bytes for an answer. Callers of trackers give
+    up after 30 s."""
+
+    one_try: float = 12.0
+    call: float = 26.0
+    answer: int = 32 * 1024 * 1024
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """An answer that is no error. `unchanged`: the server said that it is the same as before. `next_page` are the
+    parameters of the page after this one, None on the last."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+    unchanged: bool = False
+    next_page: dict[str, str] | None = None
+
+    def read(self, kind: type[T]) -> T:
+        """The JSON in it as this type; what does not fit raises `TrackerError` of kind PAYLOAD. Text that is no
+        Unicode has a replacement character there: it spoils no other."""
+        try:
+            try:
+                return msgspec.json.decode(self.body, type=kind)
+            except msgspec.ValidationError:
+                raise
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return msgspec.json.decode(_in_unicode(self.body), type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            problem = f"The tracker's answer cannot be used: {readable(str(error), LONGEST_MESSAGE)}."
+            raise TrackerError(TrackerError.PAYLOAD, problem, fix="Check tracker.endpoint.") from error
+
+
+class RestClient:
+    """`name` is what people call the server. `authorization` gives the headers that prove who asks, anew for each
+    call; `secrets` are texts that no error may contain."""
+
+    def __init__(
+        self,
+        name: str,
+        endpoint: str,
+        *,
+        authorization: Headers,
+        calls_per_minute: int,
+        headers: Mapping[str, str] | None = None,
+        secrets: Collection[str] = (),
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._name = name
+        self._endpoint = endpoint.rstrip("/")
+        self._authorization = authorization
+        self._headers = {"User-Agent": f"sortie/{__version__}", "Accept": "application/json", **(headers or {})}
+        self._secrets = frozenset(secrets)
+        self._redactor = Redactor(secrets)
+        self._bounds = bounds or Bounds()
+        self._budget = CallBudget(calls_per_minute)
+        self._known = ResponseCache()
+        self._connections = anyio.Semaphore(CONNECTIONS)  # to wait for a free one is no failure of the server
+        self._http: AsyncClient | None = None
+        self._told = Told()
+        self._held: dict[str, float] = {}
+
+    def call_use(self) -> CallUse:
+        now, core = time.time(), self._told
+        held = max(self._held.values(), default=0.0)
+        return CallUse(
+            made=self._budget.made,
+            per_minute=self._budget.per_minute,
+            limit=core.limit,
+            remaining=core.remaining,
+            resets_at=core.resets_at,
+            held_until=held if held > now else None,
+        )
+
+    def hide(self, secrets: Collection[str]) -> None:
+        """Texts beside the first ones that no error may contain from now on; those given here before may."""
+        self._redactor = Redactor({*self._secrets, *secrets})
+
+    async def aclose(self) -> None:
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    async def get(
+        self, path: str, params: Mapping[str, str] | None = None, *, look: bool = False, bucket: str = "core"
+    ) -> Reply:
+        """Read something; the server is told what it answered before, and need not say it again."""
+        return await self.call("GET", path, params, look=look, bucket=bucket)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        json: Any = None,
+        repeatable: bool | None = None,
+        look: bool = False,
+        bucket: str = "core",
+        authorization: Headers | None = None,
+    ) -> Reply:
+        """One call, tried again where that may be done: by its method, unless `repeatable` says otherwise.
+
+        `look`: it is for a look at what there is to do, which waits when calls get scarce, so that runs need not.
+        `bucket` names the kind of calls that the server counts together; raises `TrackerError`.
+        """
+        may_repeat = method in REPEATABLE if repeatable is None else repeatable
+        asked = _Asked(method, path, dict(params or {}), json, bucket)
+        gives_up = anyio.current_time() + self._bounds.call
+        for pause in (*PAUSES, None):
+            await self._admitted(bucket, look=look)
+            # To prove who we are may take a call, so it comes before a connection is occupied.
+            proof = await (authorization or self._authorization)()
+            try:
+                async with self._connections:
+                    with anyio.fail_after(min(self._bounds.one_try, gives_up - anyio.current_time())):
+                        return await self._tried(asked, proof)
+            except TimeoutError:
+                failure = self._error(TrackerError.TRANSPORT, f"{self._name} did not answer in time to {asked}")
+            except TrackerError as error:
+                failure = error
+            delay = random.uniform(0.5, 1.5) * (pause or 0.0)  # noqa: S311 - so that not all come back at once
+            in_time = anyio.current_time() + delay + 1.0 < gives_up
+            is_over = failure.kind == TrackerError.RATE_LIMITED or not failure.passing
+            if pause is None or is_over or not may_repeat or not in_time:
+                break
+            await anyio.sleep(delay)
+        raise failure
+
+    async def _admitted(self, bucket: str, *, look: bool) -> None:
+        """Wait a little for the budget; raise where the server or the budget wants no call for longer."""
+        until = max(self._held.get(bucket, 0.0), self._held.get("", 0.0))
+        if until > time.time():
+            raise self._limited(f"{self._name} wants no more calls for now", until)
+        while wait := self._budget.take(look=look):
+            if look or wait > LONGEST_WAIT_FOR_BUDGET:
+                used = f"the {self._budget.per_minute} calls a minute of tracker.calls_per_minute are used up"
+                raise self._limited(used, time.time() + wait)
+            await anyio.sleep(wait)
+
+    async def _tried(self, asked: _Asked, proof: Mapping[str, str]) -> Reply:
+        import httpx2
+
+        headers = {**self._headers, **proof}
+        known = self._known.find(asked.path, asked.params) if asked.method == "GET" else None
+        if known:
+            headers["If-None-Match"] = known.etag
+        content = None if asked.json is None else msgspec.json.encode(asked.json)
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            async with self._client().stream(
+                asked.method, self._endpoint + asked.path, params=asked.params, content=content, headers=headers
+            ) as response:
+                body = await self._body(response, asked)
+        except httpx2.HTTPError as error:
+            said = str(error) or type(error).__name__
+            has_secret = self._redactor.text(said) != said  # as where a key has what no header may have
+            what = f"{self._name} cannot be reached at {self._endpoint}: {said}"
+            failure = self._error(TrackerError.TRANSPORT, what, fix=_CHECK_WAY)
+            raise failure from (None if has_secret else error)
+        except httpx2.InvalidURL as error:
+            raise self._error(TrackerError.PAYLOAD, f"{asked} is no address: {error}") from error
+        self._heed(response.headers, asked.bucket)
+        if response.status_code == 304 and known:
+            return Reply(status=200, body=known.body, unchanged=True, next_page=known.next_page)
+        if not 200 <= response.status_code < 300:
+            refusal = self._refusal(response, body, asked)
+            refusal.status = response.status_code
+            raise refusal
+        try:
+            following = next_page(response.headers)
+        except ValueError as error:
+            raise self._error(TrackerError.PAYLOAD, f"{self._name} answered {asked}: {error}") from error
+        if asked.method == "GET":
+            self._known.keep(asked.path, asked.params, response.headers.get("etag", ""), body, following)
+        return Reply(status=response.status_code, body=body, headers=response.headers, next_page=following)
+
+    async def _body(self, response: Response, asked: _Asked) -> bytes:
+        packed = response.headers.get("content-encoding", "").strip().lower()
+        if packed not in PACKED:
+            raise self._error(TrackerError.PAYLOAD, f"{self._name} answered {asked} packed as {packed[:100]}")
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > self._bounds.answer:
+                size = f"more than {self._bounds.answer:,} bytes"
+                raise self._error(TrackerError.PAYLOAD, f"{self._name} answered {asked} with {size}")
+        return bytes(body)
+
+    def _heed(self, headers: Mapping[str, str], bucket: str) -> None:
+        """What the server counts."""
+        count = told(headers, time.time())
+        if count.limit is None:
+            return
+        if headers.get("x-ratelimit-resource", bucket) == "core":
+            self._told = count
+        if count.remaining == 0 and count.resets_at is not None:
+            self._held[bucket] = count.resets_at
+
+    def _refusal(self, response: Response, body: bytes, asked: _Asked) -> TrackerError:
+        headers, status, message = response.headers, response.status_code, _message_in(body)
+        if until := limited_until(status, headers, message, time.time()):
+            # A count that is used up holds calls of its kind; "not now" holds all of them.
+            kind = asked.bucket if headers.get("x-ratelimit-remaining") == "0" else ""
+            self._held[kind] = max(self._held.get(kind, 0.0), until)
+            return self._limited(f"{self._name} limits our calls: {message or status}", until)
+        answered = f"{self._name} answered {status} to {asked}{': ' if message else ''}{message}"
+        if status in MOVED:
+            place = headers.get("location", "another place")
+            return self._error(TrackerError.NOT_FOUND, f"{answered}. It moved to {place}")
+        if status in (401, 403):
+            is_locked = "AUTHENTICATION_DENIED" in headers.get("x-seraph-loginreason", "")
+            return self._error(TrackerError.AUTH, answered, fix=_SOLVE if is_locked else _CHECK_KEY)
+        if status in (404, 410):
+            return self._error(TrackerError.NOT_FOUND, answered)
+        if status in (400, 422):
+            return self._error(TrackerError.PAYLOAD, answered)
+        failure = self._error(TrackerError.API, answered)
+        failure.passing = status in PASSING
+        return failure
+
+    def _limited(self, what: str, until: float) -> TrackerError:
+        at = time.strftime("%H:%M:%S", time.localtime(until))
+        return TrackerError(TrackerError.RATE_LIMITED, f"{self._shown(what)}; asked again at {at}.", until=until)
+
+    def _error(self, kind: str, message: str, fix: str = "") -> TrackerError:
+        text = self._shown(message)
+        return TrackerError(kind, text if text.endswith(".") else f"{text}.", fix=fix)
+
+    def _shown(self, text: str) -> str:
+        """On one line. Secrets are hidden before anything is cut: no half of one stays."""
+        return readable(self._redactor.text(text), LONGEST_MESSAGE).replace("\n", " ")
+
+    def _client(self) -> AsyncClient:
+        """Made when it is first used: it needs an event loop, and takes a while to load."""
+        if self._http is None:
+            import httpx2
+
+            try:
+                self._http = httpx2.AsyncClient(
+                    timeout=httpx2.Timeout(self._bounds.one_try, connect=CONNECTING),
+                    limits=httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
+                    follow_redirects=False,
+                    # What is on this machine is asked in plain text, so no proxy may see it.
+                    trust_env=not self._endpoint.lower().startswith("http:"),
+                    # None is kept: they would be sent with every call, however many a server sets.
+                    cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+                )
+            except (ImportError, ValueError, OSError) as error:  # variables of the network have their effect here
+                what = f"{self._name} cannot be asked with this network: {error}"
+                raise self._error(TrackerError.TRANSPORT, what, fix=_CHECK_VARIABLES) from error
+        return self._http
+
+
+class _Asked(Struct, frozen=True):
+    """One call, however often it is tried."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    json: Any
+    bucket: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def _message_in(body: bytes) -> str:
+    """What a server says about its refusal: the words of GitHub, Jira and Redmine are looked for; else nothing."""
+    try:
+        said = msgspec.json.decode(body[:65536])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    if not isinstance(said, dict):
+        return ""
+    parts: list[str] = []
+    for key in ("message", "errorMessages", "error", "errors"):
+        value = said.get(key)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, str):
+                parts.append(part)
+            elif isinstance(part, dict):
+                parts += [f"{name}: {text}" for name, text in part.items() if isinstance(text, str)]
+    return "; ".join(parts)
+
+
+def _in_unicode(body: bytes) -> bytes:
+    text = body.decode("utf-8", "replace").encode()
+    return _ESCAPES.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)
+
+
+def endpoint_problem(endpoint: str) -> str:
+    """Why a key must not be sent to this address, or nothing can be asked there; empty where all is well."""
+    try:
+        parts = urlsplit(endpoint)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return "is no address of a server, such as https://tracker.example.com"
+    if parts.scheme not in ("http", "https") or not host:
+        return "must be the address of a server, such as https://tracker.example.com"
+    if parts.username or parts.password or parts.query or parts.fragment:
+        return "must be a plain address, without a user, a question mark or a #"
+    if parts.scheme == "http" and not _is_this_machine(host):
+        return "must begin with https://, because the key would be readable on the way"
+    return ""
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,142 @@
+"""A vendor's own description of its API, and whether a request or an answer keeps to it.
+
+The descriptions are data that does not belong to this project: they lie in a folder beside the checkout, or where
+`SORTIE_API_SPECS` says. Without the folder the tests that need one say so and are skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from openapi_core import Config, OpenAPI
+from openapi_core.exceptions import OpenAPIError
+from openapi_core.testing import MockRequest, MockResponse
+
+BESIDE = Path(__file__).parents[3] / "shared" / "specs"
+SERVER = "http://api.invalid"
+LONGEST_PROBLEM = 400
+
+
+class ApiSchema:
+    """`unknown` are the paths, as beginnings, that the copy at hand does not describe: nothing is said of those."""
+
+    def __init__(self, api: OpenAPI, unknown: tuple[str, ...] = ()) -> None:
+        self._api = api
+        self._unknown = unknown or ("\0",)
+        self._judged: dict[tuple[object, ...], list[str]] = {}
+
+    @classmethod
+    def need(cls, name: str, *unknown: str) -> ApiSchema:
+        """The description of this name for a test; without the folder of descriptions the test ends here."""
+        folder = Path(os.environ.get("SORTIE_API_SPECS", BESIDE))
+        if not folder.is_dir():
+            pytest.skip(f"NOT TESTED: the vendors' API descriptions are not here ({folder}); set SORTIE_API_SPECS.")
+        return cls(_loaded(folder / name), unknown)
+
+    @classmethod
+    def of(cls, description: dict[str, Any]) -> ApiSchema:
+        """One that a test has itself."""
+        return cls(_read(description))
+
+    def request_problems(
+        self, method: str, path_and_query: str, headers: Mapping[str, str], body: bytes | None
+    ) -> list[str]:
+        """What is wrong with a request; paths are relative to the root of the API."""
+        if path_and_query.startswith(self._unknown):
+            return []
+        request = _request(method, path_and_query, headers, body)
+        return self._once((method, path_and_query, body), f"{method} {path_and_query}", request)
+
+    def answer_problems(
+        self, method: str, path_and_query: str, status: int, headers: Mapping[str, str], body: bytes
+    ) -> list[str]:
+        """What is wrong with an answer to such a request; an empty one, and one that no description has, is not."""
+        if path_and_query.startswith(self._unknown) or not body:
+            return []
+        answer = MockResponse(body, status_code=status, headers=dict(headers), content_type=_content_type(headers))
+        request, what = (
+            _request(method, path_and_query, {}, None),
+            f"the answer {status} to {method} {path_and_query}",
+        )
+        return self._once((method, urlsplit(path_and_query).path, status, body), what, request, answer)
+
+    def _once(
+        self, key: tuple[object, ...], what: str, request: MockRequest, answer: MockResponse | None = None
+    ) -> list[str]:
+        """What was judged before is judged so again: it takes longer than all the rest of a call."""
+        if key not in self._judged:
+            try:
+                if answer is None:
+                    self._api.validate_request(request)
+                else:
+                    self._api.validate_response(request, answer)
+                self._judged[key] = []
+            except OpenAPIError as error:
+                self._judged[key] = [f"{what}: {_told(error)}"]
+        return self._judged[key]
+
+
+def _request(method: str, path_and_query: str, headers: Mapping[str, str], body: bytes | None) -> MockRequest:
+    parts = urlsplit(path_and_query)
+    return MockRequest(
+        SERVER,
+        method.lower(),
+        parts.path,
+        args=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        headers=dict(headers),
+        data=body or None,
+        content_type=_content_type(headers),
+    )
+
+
+def _content_type(headers: Mapping[str, str]) -> str:
+    found = next((value for name, value in headers.items() if name.lower() == "content-type"), "application/json")
+    return found.partition(";")[0].strip()
+
+
+def _told(error: BaseException) -> str:
+    """The whole chain: the first sentence says only that something is wrong, and the whole value is in the next."""
+    wrong = getattr(error, "schema_errors", None) or ()
+    details = [f"{'.'.join(map(str, one.absolute_path))}: {one.message}" for one in wrong]
+    parts = details or [str(error) or type(error).__name__]
+    if error.__cause__ is not None:
+        parts.append(_told(error.__cause__))
+    return " <- ".join(part[:LONGEST_PROBLEM] for part in parts)
+
+
+@functools.cache
+def _loaded(path: Path) -> OpenAPI:
+    return _read(json.loads(path.read_bytes()))
+
+
+def _read(description: dict[str, Any]) -> OpenAPI:
+    """Who may ask is for the server to say; here only the form counts."""
+    description["servers"] = [{"url": SERVER}]
+    for operations in description["paths"].values():
+        operations.pop("servers", None)
+        for operation in operations.values():
+            if isinstance(operation, dict):
+                operation.pop("security", None)
+    description.pop("security", None)
+    _allow_null(description)
+    unchecked: Any = None  # to check the whole description first takes a minute
+    return OpenAPI.from_dict(description, config=Config(spec_validator_cls=unchecked))
+
+
+def _allow_null(part: Any) -> None:
+    """A value that may be null may be so too where its words are listed: GitHub's lists forget to say it again."""
+    if isinstance(part, dict):
+        if part.get("nullable") is True and isinstance(part.get("enum"), list) and None not in part["enum"]:
+            part["enum"] = [*part["enum"], None]
+        for inner in part.values():
+            _allow_null(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            _allow_null(inner)

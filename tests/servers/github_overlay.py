@@ -1,0 +1,183 @@
+"""What GitHub has and its emulation lacks: dependencies, sub-issues, deleted issues, Apps, tokens that are wrong.
+
+It is kept here and laid over the answers, so that a test sees one GitHub.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from msgspec.structs import replace
+
+from .emulate import OWNER, REPOSITORY, Emulate
+from .fault_proxy import Answer, Asked, bad_credentials, refused
+
+JSON = {"content-type": "application/json; charset=utf-8"}
+_ISSUE = re.compile(rf"/repos/{REPOSITORY}/issues/([0-9]+)(/.*)?")
+
+
+class GitHubOverlay:
+    """`accepted` are the tokens that are let in, None for any. Without `has_features` it is an older server of a
+    company, which knows neither dependencies nor sub-issues."""
+
+    def __init__(self, emulate: Emulate) -> None:
+        self.accepted: set[str] | None = None
+        self.has_features = True
+        self.blocked_by: dict[int, list[str]] = {}
+        self.sub_issues: dict[int, list[str]] = {}
+        self.hidden_blockers: dict[int, int] = {}
+        self.gone: set[int] = set()
+        self.moved: set[int] = set()
+        self.search: dict[str, Any] = {}
+        self.drops_labels = False
+        self.associations: dict[str, str] = {}
+        self.spoiled: dict[int, Callable[[dict[str, Any]], Any]] = {}
+        self.repository: dict[str, Any] = {}
+        self.headers: dict[str, str] = {}
+        self.app: AppAtGitHub | None = None
+        self._emulate = emulate
+        self._token = f"test-{time.time_ns()}"  # emulate counts the calls of each token
+
+    def answer(self, asked: Asked) -> Answer | None:
+        path = urlsplit(asked.path).path
+        if self.app and (path.startswith("/app/") or path.endswith("/installation")):
+            return self.app.answer(asked, path)
+        token = asked.headers.get("authorization", "").removeprefix("Bearer ")
+        if (self.accepted is not None and token not in self.accepted) or (self.app and not self.app.knows(token)):
+            return bad_credentials()
+        issue = _ISSUE.fullmatch(path)
+        if not issue:
+            return None
+        number, rest = int(issue[1]), issue[2] or ""
+        if number in self.gone:
+            return refused(410, "This issue was deleted")
+        if number in self.moved:
+            return refused(301, "Moved Permanently", location="https://api.github.com/repositories/1/issues/1")
+        if self.has_features and rest in ("/dependencies/blocked_by", "/sub_issues"):
+            places = (self.blocked_by if rest.startswith("/dep") else self.sub_issues).get(number, [])
+            return Answer(200, json.dumps([self._record(place) for place in places]).encode(), JSON)
+        return None
+
+    def passed_on(self, asked: Asked) -> Asked:
+        body = asked.body
+        if self.drops_labels and asked.method == "PATCH":
+            body = json.dumps({key: value for key, value in json.loads(body).items() if key != "labels"}).encode()
+        return replace(asked, body=body, headers={**asked.headers, "authorization": f"Bearer {self._token}"})
+
+    def completed(self, asked: Asked, answer: Answer) -> Answer:
+        path = urlsplit(asked.path).path
+        if answer.status >= 300 or not answer.body:
+            return answer
+        said = json.loads(answer.body)
+        if path == f"/repos/{REPOSITORY}":
+            said |= self.repository
+        elif path == "/search/issues":
+            said = {**said, "items": self._all(said["items"]), **self.search}
+        elif isinstance(said, list) and path.endswith("/issues"):
+            said = self._all(said)
+        elif _ISSUE.fullmatch(path) and isinstance(said, dict) and "number" in said:
+            said = self._whole(said)
+        elif path.endswith("/comments"):
+            for comment in said if isinstance(said, list) else [said]:
+                comment["author_association"] = self._association(comment)
+        return replace(answer, body=json.dumps(said).encode(), headers={**answer.headers, **self.headers})
+
+    def is_vouched_for(self, asked: Asked, answer: Answer) -> bool:
+        """All that is told of issues, but for what a test spoils and for pull requests, which are emulate's own."""
+        path = urlsplit(asked.path).path
+        is_of_issues = bool(_ISSUE.fullmatch(path)) or path == f"/repos/{REPOSITORY}/issues"
+        is_as_it_is = not self.spoiled and b'"pull_request"' not in answer.body
+        return answer.status < 300 and is_of_issues and is_as_it_is
+
+    def _all(self, records: list[dict[str, Any]]) -> list[Any]:
+        left = self.gone | self.moved
+        return [self._whole(record) for record in records if record["number"] not in left]
+
+    def _whole(self, record: dict[str, Any]) -> Any:
+        number = record["number"]
+        record["author_association"] = self._association(record)
+        if self.has_features and "pull_request" not in record:
+            blockers = [self._record(place) for place in self.blocked_by.get(number, [])]
+            children = [self._record(place) for place in self.sub_issues.get(number, [])]
+            hidden = self.hidden_blockers.get(number, 0)
+            done = sum(child["state"] == "closed" for child in children)
+            record["issue_dependencies_summary"] = {
+                "blocked_by": sum(blocker["state"] == "open" for blocker in blockers) + hidden,
+                "total_blocked_by": len(blockers) + hidden,
+                "blocking": 0,
+                "total_blocking": 0,
+            }
+            percent = 100 * done // len(children) if children else 0
+            record["sub_issues_summary"] = {"total": len(children), "completed": done, "percent_completed": percent}
+            for parent, places in self.sub_issues.items():
+                if f"{REPOSITORY}#{number}" in places:
+                    record["parent_issue_url"] = f"{record['repository_url']}/issues/{parent}"
+        return self.spoiled[number](record) if number in self.spoiled else record
+
+    def _association(self, record: dict[str, Any]) -> str:
+        login = (record.get("user") or {}).get("login", "")
+        return self.associations.get(login, "OWNER" if login == OWNER else "NONE")
+
+    def _record(self, place: str) -> dict[str, Any]:
+        repository, _, number = place.partition("#")
+        record: dict[str, Any] = self._emulate.call("GET", f"/repos/{repository}/issues/{number}")
+        return record
+
+
+class AppAtGitHub:
+    """One App with one installation; it checks what is signed, as GitHub does."""
+
+    def __init__(self, app_id: str, public_key: Any, *, installation: int = 77) -> None:
+        self.given: list[str] = []
+        self.revoked: set[str] = set()
+        self.lasts = 3600.0
+        self.is_installed = True
+        self._app_id = app_id
+        self._key = public_key
+        self._installation = installation
+
+    def knows(self, token: str) -> bool:
+        return token in self.given and token not in self.revoked
+
+    def answer(self, asked: Asked, path: str) -> Answer:
+        if not self._is_signed(asked.headers.get("authorization", "").removeprefix("Bearer ")):
+            return refused(401, "A JSON web token could not be decoded")
+        if not self.is_installed:
+            return refused(404, "Not Found")
+        if path == f"/repos/{REPOSITORY}/installation":
+            return Answer(200, json.dumps({"id": self._installation}).encode(), JSON)
+        if path != f"/app/installations/{self._installation}/access_tokens" or asked.method != "POST":
+            return refused(404, "Not Found")
+        self.given.append(f"ghs_{len(self.given)}{time.time_ns()}secret")
+        ends_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.lasts))
+        return Answer(201, json.dumps({"token": self.given[-1], "expires_at": ends_at}).encode(), JSON)
+
+    def _is_signed(self, token: str) -> bool:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+        from cryptography.hazmat.primitives.hashes import SHA256
+
+        head, _, rest = token.partition(".")
+        claims, _, proof = rest.partition(".")
+        try:
+            self._key.verify(_decoded(proof), f"{head}.{claims}".encode(), PKCS1v15(), SHA256())
+            said, form = json.loads(_decoded(claims)), json.loads(_decoded(head))
+        except (InvalidSignature, ValueError):
+            return False
+        now = time.time()
+        in_time = said["iat"] <= now < said["exp"] <= now + 600
+        return in_time and str(said["iss"]) == self._app_id and form == {"alg": "RS256", "typ": "JWT"}
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def query_of(asked: Asked) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(asked.path).query))

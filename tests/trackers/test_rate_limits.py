@@ -1,0 +1,87 @@
+"""What servers say of their limits, in all forms that are seen, and how long we wait for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sortie.trackers.rate_limits import LONGEST, WITHOUT_A_TIME, limited_until, told
+from sortie.trackers.response_cache import ResponseCache, next_page
+
+NOW = 1_794_970_000.0
+DATE = {"date": format_datetime(datetime.fromtimestamp(NOW, UTC), usegmt=True)}
+
+
+def iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat()
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "message", "wait"),
+    [
+        (429, {"retry-after": "17"}, "", 17),
+        (429, {"retry-after": "0"}, "", 1),
+        (429, {"retry-after": format_datetime(datetime.fromtimestamp(NOW + 90, UTC), usegmt=True)}, "", 90),
+        (429, {}, "", WITHOUT_A_TIME),
+        (429, {"retry-after": "soon"}, "", WITHOUT_A_TIME),
+        (429, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": iso(NOW + 120)}, "", 120),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": f"{NOW + 1800:.0f}"}, "", 1800),
+        (403, {"x-ratelimit-remaining": "4999", "retry-after": "60"}, "", 60),
+        (403, {"x-ratelimit-remaining": "4999"}, "You have exceeded a secondary rate limit.", WITHOUT_A_TIME),
+        (403, {"x-ratelimit-remaining": "4999"}, "Resource not accessible by integration", None),
+        (403, {}, "", None),
+        (401, {"retry-after": "5"}, "", None),
+        (503, {"retry-after": "5"}, "", 5),
+        (503, {}, "", None),
+        (200, {"x-ratelimit-remaining": "0"}, "", None),
+    ],
+)
+def test_a_refusal_says_how_long_to_wait(status, headers, message, wait):
+    until = limited_until(status, headers | DATE, message, NOW)
+    assert until == (None if wait is None else pytest.approx(NOW + wait, abs=1))
+
+
+def test_a_server_with_another_clock_is_understood():
+    """Its reset is a time on its own clock, three hours before ours."""
+    there = NOW - 3 * 3600
+    headers = {
+        "date": format_datetime(datetime.fromtimestamp(there, UTC), usegmt=True),
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-reset": f"{there + 600:.0f}",
+    }
+    assert limited_until(403, headers, "", NOW) == pytest.approx(NOW + 600, abs=1)
+
+
+@given(
+    st.sampled_from([200, 403, 429, 503]),
+    st.dictionaries(
+        st.sampled_from(["retry-after", "date", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]),
+        st.one_of(st.text(max_size=40), st.integers().map(str), st.floats().map(str)),
+    ),
+)
+def test_whatever_a_server_says_nobody_waits_for_ever(status, headers):
+    told(headers, NOW)
+    until = limited_until(status, headers, "rate limit", NOW)
+    assert until is None or NOW < until <= NOW + LONGEST
+
+
+@given(st.text(max_size=200))
+def test_any_link_header_is_read_without_an_error(link):
+    next_page({"link": link})
+
+
+def test_answers_are_kept_within_their_bound_the_oldest_go_first():
+    cache = ResponseCache(most_bytes=12)
+    cache.keep("/a", {}, "1", b"12345", None)
+    cache.keep("/b", {}, "2", b"12345", None)
+    assert cache.find("/a", {})
+    cache.keep("/c", {}, "3", b"12345", None)
+    assert [bool(cache.find(path, {})) for path in ("/a", "/b", "/c")] == [True, False, True]
+    cache.keep("/d", {}, "4", b"x" * 12, None)
+    assert cache.find("/d", {}) is None
+    cache.keep("/a", {}, "", b"", None)
+    assert cache.find("/a", {}) is None, "an answer without a tag takes the place of the one that had one"

@@ -1,0 +1,330 @@
+"""The client that trackers ask servers with: errors, repeating, limits, budget, tags, and no secret anywhere."""
+
+from __future__ import annotations
+
+import gzip
+import time
+
+import anyio
+import msgspec
+import pytest
+
+from sortie.errors import TrackerError
+from sortie.trackers.rest_client import Bounds, RestClient, endpoint_problem
+from tests.servers.scripted import Answer, ScriptedServer
+
+TOKEN = "ghp_0123456789abcdef"
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def server():
+    with ScriptedServer.running() as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server):
+    made = client_of(server)
+    yield made
+    await made.aclose()
+
+
+def client_of(server: ScriptedServer, **options) -> RestClient:
+    async def authorization() -> dict[str, str]:
+        return {"Authorization": f"Bearer {TOKEN}"}
+
+    options = {"authorization": authorization, "calls_per_minute": 1000, "secrets": [TOKEN], **options}
+    return RestClient("Example", server.url, **options)
+
+
+async def failure_of(call) -> TrackerError:
+    with pytest.raises(TrackerError) as failure:
+        await call
+    return failure.value
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (301, TrackerError.NOT_FOUND),
+        (400, TrackerError.PAYLOAD),
+        (401, TrackerError.AUTH),
+        (403, TrackerError.AUTH),
+        (404, TrackerError.NOT_FOUND),
+        (409, TrackerError.API),
+        (410, TrackerError.NOT_FOUND),
+        (418, TrackerError.API),
+        (422, TrackerError.PAYLOAD),
+        (429, TrackerError.RATE_LIMITED),
+        (500, TrackerError.API),
+        (503, TrackerError.API),
+    ],
+)
+async def test_the_kind_of_an_error_is_what_its_status_means(server, client, status, kind):
+    """EXT-07: the kinds that agents see follow the meaning of HTTP."""
+    server.usual = Answer(status, b'{"message": "No luck."}')
+    failure = await failure_of(client.call("POST", "/things"))
+    assert failure.kind == kind
+    assert "No luck." in str(failure)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"errorMessages": ["Nobody there."], "errors": {"status": "is wrong"}}',
+        b'{"errors": ["Nobody there.", "status: is wrong"]}',
+        b'{"message": "Nobody there.", "errors": [{"status": "is wrong"}]}',
+    ],
+)
+async def test_what_the_server_says_of_a_refusal_is_told(server, client, body):
+    server.usual = Answer(422, body)
+    told = str(await failure_of(client.call("POST", "/things")))
+    assert "Nobody there." in told
+    assert "status: is wrong" in told
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[1]", b'{"message": 7}', b"\xff\xfe", b'{"message": "' + b"x" * 10**6]
+)
+async def test_a_refusal_that_says_nothing_useful_is_told_by_its_status(server, client, body):
+    server.usual = Answer(404, body)
+    told = str(await failure_of(client.get("/things/1")))
+    assert "Example answered 404 to GET /things/1" in told
+    assert len(told) < 700
+
+
+async def test_no_error_contains_a_secret_or_a_control_character(server, client):
+    said = msgspec.json.encode({"message": f"Bad token {TOKEN}\x1b[31m\n\u202egnp"})
+    for status in (400, 401, 403, 404, 429, 500):
+        server.usual = Answer(status, said, {"Retry-After": "1"} if status == 429 else {})
+        fresh = client_of(server)
+        told = str(await failure_of(fresh.call("POST", f"/things/{TOKEN}")))
+        await fresh.aclose()
+        assert TOKEN not in told
+        assert "[redacted]" in told
+        assert told.isprintable()
+
+
+async def test_no_half_of_a_secret_is_left_where_a_message_is_cut(server, client):
+    for before in range(420, 500, 4):
+        server.usual = Answer(400, msgspec.json.encode({"message": "x" * before + TOKEN}))
+        assert TOKEN[:8] not in str(await failure_of(client.get("/things")))
+
+
+async def test_what_may_be_repeated_is_tried_again_after_a_passing_failure(server, client):
+    def drop(connection):
+        connection.close()
+
+    server.script.extend([Answer(502), Answer(deed=drop), Answer(body=b"[1]")])
+    assert (await client.get("/things")).read(list[int]) == [1]
+    assert len(server.asked) == 3
+
+
+async def test_what_must_not_be_repeated_is_tried_once(server, client):
+    """A comment that was perhaps written is not written again by the client."""
+    server.script.extend([Answer(502), Answer(body=b"{}")])
+    failure = await failure_of(client.call("POST", "/comments", json={"body": "hello"}))
+    assert (failure.kind, failure.passing) == (TrackerError.API, True)
+    assert len(server.asked) == 1
+    await client.get("/things")
+    server.script.extend([Answer(502), Answer(502), Answer(body=b"{}")])
+    await failure_of(client.call("PUT", "/issues/1", json={"notes": "hello"}, repeatable=False))
+    await client.call("POST", "/labels", json=["a"], repeatable=True)
+    assert [asked.path for asked in server.asked[2:]] == ["/issues/1", "/labels", "/labels"]
+
+
+async def test_what_the_server_refuses_for_good_is_not_repeated(server, client):
+    server.usual = Answer(404)
+    await failure_of(client.get("/things"))
+    assert len(server.asked) == 1
+
+
+async def test_a_server_that_cannot_be_reached_is_a_failure_of_the_way(server):
+    client = client_of(server)
+    client._endpoint = "http://127.0.0.1:1"  # nobody listens there
+    failure = await failure_of(client.get("/things"))
+    assert (failure.kind, failure.passing) == (TrackerError.TRANSPORT, True)
+    assert "cannot be reached at http://127.0.0.1:1:" in failure.message
+    assert "tracker.endpoint" in failure.fix and "proxy" in failure.fix
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ALL_PROXY", "socks5://127.0.0.1:1"),  # needs a package of its own
+        ("HTTPS_PROXY", "gopher://user:hunter2@127.0.0.1:1"),
+        ("SSL_CERT_FILE", "/no/such/file.pem"),
+    ],
+)
+async def test_a_variable_of_the_network_that_cannot_be_used_is_named(server, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    client = client_of(server)
+    client._endpoint = "https://127.0.0.1:1"
+    failure = await failure_of(client.get("/things"))
+    assert failure.kind == TrackerError.TRANSPORT
+    assert variable in failure.fix
+    assert "hunter2" not in str(failure)
+
+
+@pytest.mark.parametrize("deed", ["never", "slow", "half"])
+async def test_a_server_that_does_not_come_to_an_end_is_given_up(server, deed):
+    """Slow bytes too: what counts is the whole answer, not the next byte."""
+
+    def slow(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while not server.released.wait(0.02):
+            try:
+                connection.sendall(b" ")
+            except OSError:
+                return
+
+    def half(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n[1, 2")
+
+    server.usual = {"never": server.never_answers(), "slow": Answer(deed=slow), "half": Answer(deed=half)}[deed]
+    client = client_of(server, bounds=Bounds(one_try=0.3, call=1.0))
+    failure = await failure_of(client.get("/things"))
+    assert failure.kind == TrackerError.TRANSPORT
+    await client.aclose()
+
+
+async def test_an_answer_without_an_end_is_refused(server):
+    """However small it is on the way: it counts as it is unpacked."""
+    client = client_of(server, bounds=Bounds(answer=100_000))
+    server.usual = Answer(body=gzip.compress(b"[" + b" " * 10**6 + b"]"), headers={"Content-Encoding": "gzip"})
+    failure = await failure_of(client.get("/things"))
+    assert failure.kind == TrackerError.PAYLOAD
+    assert "more than" in str(failure)
+    await client.aclose()
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[1", b'{"a": 1}', b"\xff"])
+async def test_an_answer_that_is_not_what_was_expected_is_a_payload_error(server, client, body):
+    server.usual = Answer(body=body)
+    reply = await client.get("/things")
+    with pytest.raises(TrackerError) as failure:
+        reply.read(list[int])
+    assert failure.value.kind == TrackerError.PAYLOAD
+
+
+async def test_connections_are_used_again(server, client):
+    for _ in range(5):
+        await client.get("/things")
+    assert len({asked.connection for asked in server.asked}) == 1
+
+
+async def test_what_did_not_change_is_not_sent_again(server, client):
+    tagged = {"ETag": '"v1"', "Link": f'<{server.url}/things?page=2>; rel="next"'}
+    server.script.extend([Answer(body=b"[1]", headers=tagged), Answer(304), Answer(body=b"[2]")])
+    first, second, third = [await client.get("/things", {"page": "1"}) for _ in range(3)]
+    assert [asked.headers.get("If-None-Match") for asked in server.asked] == [None, '"v1"', '"v1"']
+    assert (first.unchanged, second.unchanged, third.unchanged) == (False, True, False)
+    assert second.read(list[int]) == [1]
+    assert first.next_page == second.next_page == {"page": "2"}
+    assert third.next_page is None
+    await client.get("/things", {"page": "2"})
+    assert "If-None-Match" not in server.asked[-1].headers, "another page has a tag of its own"
+
+
+async def test_no_link_leads_to_another_server(server, client):
+    """A key is never sent to an address that an answer names."""
+    link = '<https://evil.example/steal?page=2&per_page=100>; rel="next"'
+    server.usual = Answer(body=b"[]", headers={"Link": link})
+    assert (await client.get("/things")).next_page == {"page": "2", "per_page": "100"}
+    server.usual = Answer(302, headers={"Location": "https://evil.example/"})
+    assert "moved to https://evil.example/" in str(await failure_of(client.get("/things")))
+    assert len(server.asked) == 2
+
+
+async def test_a_limit_holds_every_call_until_its_time(server, client):
+    said = b'{"message": "You have exceeded a secondary rate limit."}'
+    server.script.append(Answer(403, said, {"Retry-After": "70"}))
+    first = await failure_of(client.get("/things"))
+    second = await failure_of(client.call("POST", "/comments", bucket="other"))
+    assert len(server.asked) == 1, "nobody asks a server that said not now"
+    for failure in (first, second):
+        assert failure.kind == TrackerError.RATE_LIMITED
+        assert failure.until is not None
+        assert 60 < failure.until - time.time() <= 70
+    assert client.call_use().held_until == first.until
+
+
+async def test_a_count_that_is_used_up_holds_calls_of_its_kind_only(server, client):
+    reset = {"X-RateLimit-Limit": "30", "X-RateLimit-Remaining": "0", "X-RateLimit-Resource": "search"}
+    server.script.append(Answer(body=b"[]", headers={**reset, "X-RateLimit-Reset": str(int(time.time()) + 50)}))
+    await client.get("/search", bucket="search")
+    held = await failure_of(client.get("/search", bucket="search"))
+    assert held.kind == TrackerError.RATE_LIMITED
+    await client.get("/things")
+    assert [asked.path for asked in server.asked] == ["/search", "/things"]
+
+
+async def test_what_the_server_counts_is_told(server, client):
+    counted = {"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "4987", "X-RateLimit-Reset": "4102444800"}
+    server.usual = Answer(headers=counted)
+    await client.get("/things")
+    use = client.call_use()
+    assert (use.made, use.limit, use.remaining) == (1, 5000, 4987)
+    assert use.held_until is None
+
+
+async def test_looking_leaves_a_part_of_the_budget_to_the_runs(server):
+    client = client_of(server, calls_per_minute=8)
+    for _ in range(6):
+        await client.get("/things", look=True)
+    failure = await failure_of(client.get("/things", look=True))
+    assert failure.kind == TrackerError.RATE_LIMITED
+    assert "tracker.calls_per_minute" in str(failure)
+    assert failure.until is not None
+    assert failure.until > time.time()
+    for _ in range(2):
+        await client.call("POST", "/comments")
+    assert (await failure_of(client.call("POST", "/comments"))).kind == TrackerError.RATE_LIMITED
+    assert len(server.asked) == client.call_use().made == 8
+    await client.aclose()
+
+
+async def test_many_calls_at_once_share_the_budget(server):
+    client = client_of(server, calls_per_minute=10)
+    answered: list[str] = []
+
+    async def ask() -> None:
+        try:
+            await client.get("/things")
+            answered.append("")
+        except TrackerError as error:
+            answered.append(error.kind)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(30):
+            tasks.start_soon(ask)
+    assert len(server.asked) == answered.count("") == 10
+    assert answered.count(TrackerError.RATE_LIMITED) == 20
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "problem"),
+    [
+        ("https://tracker.example.com", ""),
+        ("https://tracker.example.com:8443/jira", ""),
+        ("http://127.0.0.1:4600", ""),
+        ("http://localhost", ""),
+        ("http://[::1]:8080", ""),
+        ("http://tracker.example.com", "https"),
+        ("http://127.0.0.1.evil.example", "https"),
+        ("tracker.example.com", "address"),
+        ("ftp://tracker.example.com", "address"),
+        ("https://", "address"),
+        ("https://[broken", "address"),
+        ("https://host:port", "address"),
+        ("https://me:secret@tracker.example.com", "plain"),
+        ("https://tracker.example.com/?a=b", "plain"),
+        ("https://tracker.example.com/#x", "plain"),
+    ],
+)
+def test_a_key_goes_only_to_an_address_where_nobody_reads_it(endpoint, problem):
+    found = endpoint_problem(endpoint)
+    assert (problem in found) if problem else (found == "")
