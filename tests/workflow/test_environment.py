@@ -28,6 +28,9 @@ OVERRIDES = {
     "SORTIE_TRACKER_QUERY_FILTER": ("q", lambda config: config.tracker.query_filter, "q"),
     "SORTIE_TRACKER_HANDOFF_STATE": ("Review", lambda config: config.tracker.handoff_state, "Review"),
     "SORTIE_TRACKER_IN_PROGRESS_STATE": ("to do", lambda config: config.tracker.in_progress_state, "to do"),
+    "SORTIE_TRACKER_TRUSTED_AUTHORS": ("ann,@MEMBER", lambda c: c.tracker.trusted_authors, ("ann", "@MEMBER")),
+    "SORTIE_TRACKER_EXCLUDED_AUTHORS": ("eve", lambda config: config.tracker.excluded_authors, ("eve",)),
+    "SORTIE_TRACKER_CALLS_PER_MINUTE": ("30", lambda config: config.tracker.calls_per_minute, 30),
     "SORTIE_TRACKER_COMMENTS_ON_DISPATCH": ("TRUE", lambda config: config.tracker.comments.on_dispatch, True),
     "SORTIE_TRACKER_COMMENTS_ON_COMPLETION": ("1", lambda config: config.tracker.comments.on_completion, True),
     "SORTIE_TRACKER_COMMENTS_ON_FAILURE": ("0", lambda config: config.tracker.comments.on_failure, False),
@@ -43,6 +46,12 @@ OVERRIDES = {
     "SORTIE_AGENT_MAX_RETRY_BACKOFF_MS": ("1000", lambda config: config.agent.max_retry_backoff, 1.0),
     "SORTIE_AGENT_MAX_SESSIONS": ("4", lambda config: config.budget.per_issue.sessions, 4),
     "SORTIE_WORKLOG": ("/log.md", lambda config: config.worklog, Path("/log.md")),
+    "SORTIE_SERVER_PORT": ("0", lambda config: config.server.port, 0),
+    "SORTIE_SERVER_HOST": ("::1", lambda config: config.server.host, "::1"),
+    "SORTIE_SERVER_WEBHOOK_SECRET": ("s" * 16, lambda config: config.server.webhook_secret, "s" * 16),
+    "SORTIE_SERVER_TOKENS_READ": ("r" * 16, lambda config: config.server.tokens.read, "r" * 16),
+    "SORTIE_SERVER_TOKENS_OPERATE": ("o" * 16, lambda config: config.server.tokens.operate, "o" * 16),
+    "SORTIE_SERVER_TOKENS_METRICS": ("m" * 16, lambda config: config.server.tokens.metrics, "m" * 16),
     "SORTIE_DB_PATH": ("/var/x.db", lambda config: config.db_path, Path("/var/x.db")),
 }
 
@@ -237,6 +246,12 @@ SECRET_ENVIRON = {
 def test_secrets_are_the_key_and_whatever_is_named_like_one(tmp_path):
     config = load_text(tmp_path, SECRET_SETTINGS, **SECRET_ENVIRON).config
     assert set(config.secrets) == {"tracker-key", "openai-key", "bot-key", "block-key", "deep-key"}
+
+
+def test_a_key_of_two_parts_is_secret_in_every_form_that_opens(tmp_path):
+    """Jira's key is `email:token`; the token opens alone, and both are sent as base64."""
+    config = load_text(tmp_path, with_tracker("api_key: $KEY"), KEY="me@x.org:t0ken-abc").config
+    assert {"me@x.org:t0ken-abc", "t0ken-abc", "bWVAeC5vcmc6dDBrZW4tYWJj"} <= set(config.secrets)
 
 
 def test_secrets_are_in_no_representation(tmp_path):

@@ -236,12 +236,6 @@ def test_a_work_log_that_cannot_be_one_is_named(tmp_path):
         assert problems_of(tmp_path, settings) == [f"WORKFLOW.md:8: worklog: {complaint}"]
 
 
-def test_the_server_section_is_a_warning(tmp_path):
-    assert warnings_of(tmp_path, SETTINGS + "server: {port: 1}\n") == [
-        "WORKFLOW.md:8: server: this version has no HTTP server; the section has no effect"
-    ]
-
-
 def test_a_kind_that_is_not_installed_is_refused_even_as_a_default(tmp_path):
     path = write(tmp_path, "tracker: {kind: file, active_states: [a]}\n")
     (problem,) = check(path, environ={}, kinds={"tracker": ("file",), "agent": ("command",)})

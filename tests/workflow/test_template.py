@@ -25,6 +25,7 @@ FULL_ISSUE = Issue(
     blocked_by=(Blocker("2", "A-2", "Done"),),
     created_at="2024-01-01",
     updated_at="2024-01-02",
+    author="cleo",
 )
 
 
@@ -36,7 +37,7 @@ def test_every_field_of_an_issue_is_there(tmp_path):
     names = [
         name
         for name in Issue.__struct_fields__
-        if name not in ("parent", "comments", "blocked_by", "agent", "memo")
+        if name not in ("parent", "comments", "blocked_by", "agent", "memo", "author_id", "association")
     ]
     prompt = "\n".join(f"{name}={{{{ issue.{name} }}}}" for name in names)
     assert render(tmp_path, prompt, FULL_ISSUE).split("\n") == [
@@ -53,6 +54,8 @@ def test_every_field_of_an_issue_is_there(tmp_path):
         "branch_name=fix",
         "created_at=2024-01-01",
         "updated_at=2024-01-02",
+        "author=cleo",
+        "trusted=None",
     ]
 
 

@@ -7,7 +7,8 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from .config import TrackerConfig, WorkflowSettings
+from .channels import channel_problems
+from .config import TokensConfig, TrackerConfig, WorkflowSettings
 from .document import WorkflowText
 from .fields import VARIABLE_NAME, entries, leaves
 from .problems import Problems, Severity, closest, did_you_mean
@@ -18,6 +19,11 @@ Kinds = Mapping[str, Collection[str]]
 NO_KINDS: Kinds = {}
 
 Contradiction = tuple[Severity, str, str]
+
+IS_EXPOSED = (
+    "can be reached from other machines, so it needs a token; set server.tokens.operate or "
+    "SORTIE_SERVER_TOKENS_OPERATE, or listen on 127.0.0.1"
+)
 
 # Of two names that both begin with the prefix, much is the same anyway.
 _ALIKE = 0.75
@@ -64,6 +70,17 @@ def contradictions(
     for name in agent.env:
         if name not in variables:
             yield "warning", "agent.env", f"{name} is not set, so the agent will not get it"
+    tokens = ("server.tokens", *(f"server.tokens.{scope}" for scope in entries(TokensConfig)))
+    if (
+        settings.server.port != 0
+        and settings.server.is_exposed
+        and is_accepted("server", "server.host", "server.port", *tokens)
+    ):
+        yield "error", "server.host", f"{settings.server.host} {IS_EXPOSED}"
+    if is_accepted("notifications"):
+        for key, complaint in channel_problems(settings.notifications):
+            if is_accepted(key, *(f"{key}.{field}" for field in ("url", "webhook"))):
+                yield "error", key, complaint
     if settings.worklog and is_accepted("worklog") and (complaint := document_problem(settings.worklog)):
         yield "error", "worklog", complaint
 

@@ -15,11 +15,15 @@ from msgspec import Struct
 
 from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
-from .fields import FilePath, Flag, Milliseconds, PlainText, Texts, Whole
+from .channels import ChannelConfig
+from .fields import Address, FilePath, Flag, Milliseconds, PlainText, Texts, Whole
 
-# Sections of other implementations that are refused, and keys that do nothing here.
+# Sections of other implementations that are refused.
 UNSUPPORTED = frozenset({"self_review", "reactions", "ci_feedback", "worker"})
-NO_EFFECT = {"server": "this version has no HTTP server; the section has no effect"}
+# Those that concern nobody but the service: what agents are given to read the workflow with has none of them.
+OF_THE_SERVICE = frozenset({"server", "notifications"})
+DEFAULT_PORT = 7678
+SHORTEST_TOKEN = 16
 MOVED = {"tracker.path": "write the path into a block of its own: file: {path: ...}"}
 
 
@@ -40,6 +44,9 @@ class TrackerConfig(Struct, frozen=True, kw_only=True):
     query_filter: Annotated[str, PlainText(env=True, expand="whole")] = ""
     handoff_state: Annotated[str, PlainText(filled=True, env=True, expand="whole")] = ""
     in_progress_state: Annotated[str, PlainText(filled=True, env=True, expand="whole")] = ""
+    trusted_authors: Annotated[tuple[str, ...], Texts(env=True)] = ()
+    excluded_authors: Annotated[tuple[str, ...], Texts(env=True)] = ()
+    calls_per_minute: Annotated[int, Whole(least=1, env=True)] = 120
     comments: CommentsConfig = CommentsConfig()
 
     def __repr__(self) -> str:
@@ -107,6 +114,62 @@ class LoggingConfig(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
+_TOKEN = PlainText(env=True, expand="anywhere", secret=True, shortest=SHORTEST_TOKEN)
+
+
+class TokensConfig(Struct, frozen=True, kw_only=True):
+    """What opens the dashboard from anywhere: to look, to change things too, or for figures alone."""
+
+    read: Annotated[str, _TOKEN] = ""
+    operate: Annotated[str, _TOKEN] = ""
+    metrics: Annotated[str, _TOKEN] = ""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        return tuple(token for token in (self.read, self.operate, self.metrics) if token)
+
+    def __repr__(self) -> str:
+        return f"TokensConfig({len(self.given)} given)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("given", len(self.given))]
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True):
+    """Where the dashboard listens, and who may use it. A `port` of None was asked for by nobody: it is
+    `DEFAULT_PORT` where that is free; 0 means no server."""
+
+    port: Annotated[int | None, Whole(least=0, most=65535, env=True)] = None
+    host: Annotated[str, Address(env=True)] = "127.0.0.1"
+    webhook_secret: Annotated[str, _TOKEN] = ""
+    tokens: TokensConfig = TokensConfig()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return (*self.tokens.given, *([self.webhook_secret] if self.webhook_secret else []))
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether other machines can reach it while nothing tells who may use it."""
+        return not is_loopback(self.host) and not self.tokens.given
+
+    def __repr__(self) -> str:
+        return f"ServerConfig(port={self.port!r}, host={self.host!r}, {self.tokens!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("port", self.port), ("host", self.host), ("tokens", self.tokens)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches this address, which is a literal one."""
+    from ipaddress import IPv6Address, ip_address  # for those who serve; most only read the settings
+
+    address = ip_address(host)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
 class WorkflowSettings(Struct, frozen=True, kw_only=True):
     """What can be written between the two lines `---`, beside the blocks of trackers and agents."""
 
@@ -120,6 +183,8 @@ class WorkflowSettings(Struct, frozen=True, kw_only=True):
     db_path: Annotated[Path, FilePath(env=True, expand="anywhere")] = Path(".sortie.db")
     worklog: Annotated[Path | None, FilePath(env=True, expand="anywhere")] = None
     logging: LoggingConfig = LoggingConfig()
+    server: ServerConfig = ServerConfig()
+    notifications: dict[str, ChannelConfig] = {}
     token_rates: dict[str, TokenRates] = {}
 
 

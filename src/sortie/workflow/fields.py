@@ -45,9 +45,10 @@ class Kind(Struct, frozen=True, kw_only=True):
 
 
 class PlainText(Kind, frozen=True, kw_only=True):
-    """`filled`: written down, it says something."""
+    """`filled`: written down, it says something; `shortest`: of so many characters at least, or empty."""
 
     filled: bool = False
+    shortest: int = 0
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -55,7 +56,22 @@ class PlainText(Kind, frozen=True, kw_only=True):
             raise Unfit("must be text" if plain else "must be text (put it in quotes)")
         if self.filled and not value.strip():
             raise Unfit("must be text that says something")
+        if 0 < len(value) < self.shortest:
+            raise Unfit(f"must have at least {self.shortest} characters")
         return value
+
+
+class Address(PlainText, frozen=True, kw_only=True):
+    """Where something listens: a literal, because what a name stands for can change."""
+
+    def read(self, value: Any) -> str:
+        from ipaddress import ip_address
+
+        text = super().read(value).strip()
+        try:
+            return str(ip_address(text))
+        except ValueError:
+            raise Unfit('must be an IP address, such as "127.0.0.1" or "::1"') from None
 
 
 class FilePath(PlainText, frozen=True, kw_only=True):
@@ -69,9 +85,10 @@ class FilePath(PlainText, frozen=True, kw_only=True):
 
 
 class Texts(Kind, frozen=True, kw_only=True):
-    """`of_variables`: each is the name of an environment variable."""
+    """`of_variables`: each is the name of an environment variable; `options`: each is one of these."""
 
     of_variables: bool = False
+    options: tuple[str, ...] = ()
 
     def read(self, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list):
@@ -84,6 +101,9 @@ class Texts(Kind, frozen=True, kw_only=True):
         for index, item in enumerate(value if self.of_variables else ()):
             if not VARIABLE_NAME.fullmatch(item):
                 raise Unfit("must be a list of names of environment variables", index)
+        for index, item in enumerate(value if self.options else ()):
+            if item not in self.options:
+                raise Unfit(f"must be a list of {listed(self.options)}, not {shown(item)}", index)
         return tuple(value)
 
     def from_text(self, text: str) -> Any:
@@ -111,10 +131,13 @@ class OneOf(Kind, frozen=True, kw_only=True):
 
 class Whole(Kind, frozen=True, kw_only=True):
     least: int
+    most: int | None = None
 
     def read(self, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
-            raise Unfit(f"must be a whole number of at least {self.least}")
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or value < self.least or (self.most is not None and value > self.most):
+            bounds = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+            raise Unfit(f"must be a whole number {bounds}")
         return value
 
     def from_text(self, text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Required, TypedDict, Unpack
 
@@ -50,7 +50,8 @@ class Examination(Struct, frozen=True):
 class Circumstances(TypedDict, total=False):
     """What a file is read with. `kinds` are the registered kinds of trackers and agents: each may have a block of
     its own. `inspect` adds what these find wrong with it, as (key path, sentence). Without `trial` nobody is going
-    to render the prompt: it is neither compiled nor tried on made-up issues.
+    to render the prompt: it is neither compiled nor tried on made-up issues. The sections `without` which the
+    reader gets on are not read, so that what they need need not be there.
     """
 
     environ: Required[Mapping[str, str]]
@@ -58,6 +59,7 @@ class Circumstances(TypedDict, total=False):
     kinds: Kinds
     inspect: Inspect
     trial: bool
+    without: Collection[str]
 
 
 def load(path: Path, **circumstances: Unpack[Circumstances]) -> Workflow:
@@ -83,6 +85,7 @@ def examine(
     kinds: Kinds = NO_KINDS,
     inspect: Inspect = lambda _: (),
     trial: bool = True,
+    without: Collection[str] = (),
 ) -> Examination:
     """Never raises for anything that is wrong with the files."""
     problems = Problems(str(path))
@@ -95,7 +98,7 @@ def examine(
         check_variables(variables, document, problems)
         # With broken YAML every required key would seem to be missing.
         if tree := read_tree(document.settings, problems):
-            config = read_config(path, tree, variables, kinds, problems)
+            config = read_config(path, tree, variables, kinds, problems, without)
         if trial and document.prompt.strip():
             _check_prompt(document, config, problems)
         if tree and config:

@@ -72,4 +72,8 @@ def _held_back(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
     if old.workspace.root != new.workspace.root:
         needs_restart.append("workspace.root")
         new = replace(new, workspace=replace(new.workspace, root=old.workspace.root))
+    if old.server != new.server:
+        needs_restart.append("server")
+        secrets = tuple(dict.fromkeys((*new.secrets, *old.secrets)))
+        new = replace(new, server=old.server, secrets=secrets)
     return new, tuple(needs_restart)

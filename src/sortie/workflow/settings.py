@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from .checks import Kinds, contradictions
-from .config import MOVED, NO_EFFECT, UNSUPPORTED, Config, WorkflowSettings
+from .config import MOVED, OF_THE_SERVICE, UNSUPPORTED, Config, WorkflowSettings
 from .document import Tree
 from .fields import Content, FilePath, Kind, Map, Unfit, entries, leaves, shown
 from .problems import Problems, did_you_mean
@@ -20,11 +20,19 @@ from .variables import OURS, PREFIX, Variables, expand, override_name, secrets_o
 Section = TypeVar("Section", bound=Struct)
 
 
-def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, problems: Problems) -> Config:
-    """The best reading of the settings; it may be used only where no error was noted."""
+def read_config(
+    path: Path,
+    tree: Tree,
+    variables: Variables,
+    kinds: Kinds,
+    problems: Problems,
+    without: Collection[str] = (),
+) -> Config:
+    """The best reading of the settings; it may be used only where no error was noted. The sections `without` which
+    the reader gets on are left as they are by default."""
     path = path.absolute()
     reading = Reading(path.parent, tree, variables, problems)
-    settings = reading.settings()
+    settings = reading.settings(without)
     tracker, agent = settings.tracker, settings.agent
     options = reading.options(kinds, (tracker.kind, agent.kind))
     for severity, key, message in contradictions(
@@ -38,16 +46,32 @@ def read_config(path: Path, tree: Tree, variables: Variables, kinds: Kinds, prob
         budget = replace(budget, per_issue=replace(budget.per_issue, sessions=sessions))
     # Where the number was refused there is none.
     by_state = {name.lower(): slots for name, slots in agent.max_concurrent_agents_by_state.items() if slots}
+    withheld = frozenset(_of_the_service(settings))
     settings = replace(settings, budget=budget, agent=replace(agent, max_concurrent_agents_by_state=by_state))
     return Config(
         **asdict(settings),
         path=path,
         options=options,
-        secrets=secrets_of(variables.values, agent.env, options, tracker.api_key),
+        secrets=secrets_of(variables.values, agent.env, options, tracker.api_key, *withheld),
         overrides={
-            name: value for name, value in variables.values.items() if name.startswith(PREFIX) and name not in OURS
+            name: value
+            for name, value in variables.values.items()
+            if _is_for_agents(name) and value not in withheld
         },
     )
+
+
+def _of_the_service(settings: WorkflowSettings) -> Iterator[str]:
+    """Secrets that no agent has a use for, whatever the variables are called that they come from."""
+    yield from settings.server.secrets
+    for channel in settings.notifications.values():
+        yield from channel.secrets
+
+
+def _is_for_agents(variable: str) -> bool:
+    """Whether what agents start may know it, to read the workflow with."""
+    withheld = tuple(override_name(section) for section in OF_THE_SERVICE)
+    return variable.startswith(PREFIX) and variable not in OURS and not variable.startswith(withheld)
 
 
 class Reading:
@@ -68,8 +92,9 @@ class Reading:
         self._all = default
         return self._section(default, self._tree.values, "")
 
-    def settings(self) -> WorkflowSettings:
-        known = {name: value for name, value in self._tree.values.items() if name in entries(WorkflowSettings)}
+    def settings(self, without: Collection[str] = ()) -> WorkflowSettings:
+        sections = entries(WorkflowSettings).keys() - set(without)
+        known = {name: value for name, value in self._tree.values.items() if name in sections}
         return self._section(WorkflowSettings(), known, "")
 
     def options(self, kinds: Kinds, chosen: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -81,8 +106,6 @@ class Reading:
                 continue
             if name in UNSUPPORTED:
                 self._refuse("is not supported by this version; remove it", name)
-            elif name in NO_EFFECT:
-                self._problems.warning(NO_EFFECT[name], key=name, line=self._tree.line_of(name))
             elif name not in chosen and not any(name in known for known in kinds.values()):
                 self._refuse(self._unknown(name, "", [*sections, *chain(*kinds.values())]), name)
             else:

@@ -13,11 +13,11 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from msgspec import Struct
 
 from ..core.model import Issue
 from ..errors import PromptError
+from .issue_text import issue_fields, mended
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -47,8 +47,10 @@ class PromptTemplate(Struct, frozen=True):
             return self.text
         try:
             template, can_take_long = compiled(self.text)
+            fields, mark = issue_fields(issue)
             with _bounded() if can_take_long else nullcontext():
-                prompt = "".join(_pieces(template, prompt_data(issue, attempt, turn, max_turns))).strip()
+                pieces = [*_pieces(template, prompt_data(fields, attempt, turn, max_turns))]
+            prompt = "".join(mended(pieces, mark) if mark else pieces).strip()
         except PromptError as error:
             raise self._error(error.line, error.reason) from error
         except Exception as error:  # whatever an expression of the template may raise
@@ -137,15 +139,10 @@ def _bounded() -> Iterator[None]:
         sys.settrace(before)
 
 
-def prompt_data(issue: Issue, attempt: int, turn: int, max_turns: int) -> dict[str, Any]:
-    """Everything that a prompt can speak about."""
-    fields = msgspec.to_builtins(issue)
-    del fields["agent"], fields["memo"]  # how it is run, and what its source remembers, is no part of what it says
-    for name in ("labels", "comments", "blocked_by"):
-        if fields[name] is not None:
-            fields[name] = list(fields[name])
+def prompt_data(issue: Mapping[str, Any], attempt: int, turn: int, max_turns: int) -> dict[str, Any]:
+    """Everything that a prompt can speak about; of the issue, its fields."""
     return {
-        "issue": fields,
+        "issue": issue,
         "attempt": attempt,
         "run": {"turn_number": turn, "max_turns": max_turns, "is_continuation": turn > 1},
         "ci_failure": None,

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ..core.model import Blocker, Comment, Issue, IssueRef
 from ..errors import PromptError
 from .gotemplate import go_lines
+from .issue_text import HIDDEN, issue_fields
 from .problems import Severity, did_you_mean, listed
 from .template import LONGEST_RENDERING, PromptTemplate, compiled, compiling, environment, prompt_data
 
@@ -45,12 +46,13 @@ _FULL = Issue(
     blocked_by=tuple(Blocker(f"1000{n}", f"SAMPLE-{n}", "Done") for n in _MANY),
     created_at="2026-03-20T09:00:00Z",
     updated_at="2026-03-25T14:30:00Z",
+    author="carol",
 )
 _MOMENTS = tuple(itertools.product((0, 1), (1, 2)))  # attempt, turn
 
 # What there is in a prompt, and of which type it is.
-_SAMPLE = prompt_data(_FULL, attempt=0, turn=1, max_turns=3)
-_SAMPLE["issue"]["agent"] = ""  # mostly None, which has no type to go by
+_SAMPLE = prompt_data(issue_fields(_FULL)[0], attempt=0, turn=1, max_turns=3)
+_SAMPLE["issue"]["trusted"] = True  # None has no type to go by
 _NOUNS: dict[type, str] = {list: "list", int: "number", bool: "number", str: "text"}
 
 # What is looked up in a table of the template itself, or in a list, depends on what issues there really are.
@@ -106,9 +108,13 @@ def _samples(states: tuple[str, ...]) -> Iterator[tuple[str, Issue]]:
     defaults = {field.name: field.default for field in msgspec.structs.fields(Issue)}
     # Comments that nobody fetched are an accident of the tracker, which a prompt need not reckon with.
     empty = {**{name: value for name, value in defaults.items() if value is not msgspec.NODEFAULT}, "comments": ()}
+    for name in (*HIDDEN, "trusted"):
+        del empty[name]
     for name, value in empty.items():
         yield f"that has no {name}", replace(full, **{name: value})
     yield "that has nothing but a title", replace(full, **empty)
+    said = tuple(replace(comment, trusted=False) for comment in full.comments or ())
+    yield "of an author who is not trusted", replace(full, trusted=False, comments=said)
 
 
 def _mistakes_in(template: nodes.Template) -> Iterator[tuple[int, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -104,12 +105,30 @@ def secret_values(variables: Mapping[str, str], names: Iterable[str]) -> set[str
     return {variables[name] for name in names if name in variables and _SECRET_NAME.search(name)}
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether what is called so must not be shown."""
+    return bool(_SECRET_NAME.search(name))
+
+
 def secrets_of(
-    variables: Mapping[str, str], passed: Iterable[str], options: Mapping[str, Any], api_key: str
+    variables: Mapping[str, str],
+    passed: Iterable[str],
+    options: Mapping[str, Any],
+    api_key: str,
+    *others: str,
 ) -> tuple[str, ...]:
-    """Every value that must not be shown: the tracker's key, and what is named like a secret."""
+    """Every value that must not be shown: the tracker's key, `others` that are known, and what is named like a
+    secret."""
     names = {name for name in variables if name.startswith(PREFIX)} | set(passed)
-    return tuple(sorted({*secret_values(variables, names), *_secret_options(options), api_key} - {""}))
+    named = {*secret_values(variables, names), *_secret_options(options)}
+    return tuple(sorted({*named, *_of_key(api_key), *others} - {""}))
+
+
+def _of_key(api_key: str) -> set[str]:
+    """The token of `name:token` opens as much alone, and so does the form in which both are sent."""
+    key = api_key.strip()
+    encoded = b64encode(key.encode("utf-8", "surrogateescape")).decode("ascii")
+    return {api_key, key.partition(":")[2], encoded} if ":" in key else {api_key}
 
 
 def _secret_options(value: Any, name: str = "") -> Iterable[str]:
