@@ -37,15 +37,16 @@ MESSAGES = [
     say.ProcessSpawned(pid=1, start_ticks=2, boot_id="b"),
     say.ConversationNamed(session_id=""),
     say.TurnAsked(turn=1),
+    say.Prompted(turn=1, text="do it\n\0"),
     say.TurnCompleted(turn=1, signal="blocked"),
     say.Line(source="agent", text="a\nb\0\x1b"),
     say.Heard(),
     say.AtWork(),
-    say.UsageTotal(total=Usage(1, 2, 3, 0.5)),
+    say.UsageTotal(total=Usage(1, 2, 3, 0.5), model="opus"),
     say.Remark(level="warning", message="m", detail="d"),
     say.ToolUsed(line=b"\xff\x00{}"),
     say.ToolAsked(tool="tracker_api", arguments={"a": [1, None, "x"]}),
-    say.Ended(outcome=Outcome(status="failed", turns=2, limited_until=1.5), usage=Usage(1)),
+    say.Ended(outcome=Outcome(status="failed", turns=2, limited_until=1.5), usage=Usage(1), model="opus"),
 ]
 ANSWERS = [
     say.Recorded(),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
-from ..core.model import Usage
+from ..core.model import Finding, Usage
 from ..errors import AgentError
 from ..process.identity import ProcessIdentity
 
@@ -70,6 +70,12 @@ class SessionOpened(Struct, frozen=True):
     session_id: str
 
 
+class ModelNamed(Struct, frozen=True):
+    """The model that the agent works with from now on, in its own words."""
+
+    model: str
+
+
 class ToolStarted(Struct, frozen=True):
     """The agent uses one of its tools."""
 
@@ -118,6 +124,7 @@ AgentEvent = (
     | StderrLine
     | Heartbeat
     | SessionOpened
+    | ModelNamed
     | ToolStarted
     | ToolFinished
     | Used
@@ -133,6 +140,14 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:@/-]{0,199}", re.ASCII)
 def is_session_id(text: str) -> bool:
     """Whether it can be the name of a conversation. It will be stored, and stand on a command line to resume it."""
     return _SESSION_ID.fullmatch(text) is not None
+
+
+_MODEL = re.compile(r"[\w.:@/+\[\]()-][\w.:@/+\[\]() -]{0,99}", re.ASCII)
+
+
+def is_model(text: str) -> bool:
+    """Whether it can be the name of a model. It will be stored, and head a column that people read."""
+    return _MODEL.fullmatch(text) is not None
 
 
 class Reporter(Protocol):
@@ -160,15 +175,6 @@ class AgentSession(Protocol):
 
     async def close(self) -> None:
         """End whatever is still alive of this session, descendants included. May be called twice."""
-
-
-class Finding(Struct, frozen=True):
-    """One thing that was looked at before anything runs."""
-
-    verdict: Literal["PASS", "WARN", "FAIL"]
-    name: str
-    detail: str
-    fix: str = ""
 
 
 class Agent(Protocol):

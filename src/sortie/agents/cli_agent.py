@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import anyio
 from msgspec import Struct
 
+from ..core.model import Finding
 from ..errors import AgentError
-from .agent import AgentSession, AgentSettings, Finding, Reporter, SessionOrder
+from .agent import AgentSession, AgentSettings, Reporter, SessionOrder
 from .command_line import check_command, locate, missing_program
 from .options import check_options, read_options
 from .program import Program

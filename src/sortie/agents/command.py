@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, ClassVar
 import anyio
 from msgspec import Struct
 
+from ..core.model import Finding
 from ..errors import AgentError
 from ..protocol.session_files import SERVER
-from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnFinished
+from .agent import AgentSettings, Reporter, Said, SessionOpened, SessionOrder, StderrLine, TurnFinished
 from .command_line import check_command, first_word, locate, missing_program, not_found, start_command
 from .error_kinds import classify_exit, how_it_ended
 from .options import check_options

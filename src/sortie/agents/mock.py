@@ -21,10 +21,10 @@ from typing import Annotated, ClassVar, Literal
 import anyio
 from msgspec import Meta, Struct
 
-from ..core.model import Usage
+from ..core.model import Finding, Usage
 from ..errors import AgentError
 from ..protocol.session_files import session_directory
-from .agent import AgentSettings, Finding, Reporter, Said, SessionOpened, SessionOrder, TurnFinished, Used
+from .agent import AgentSettings, Reporter, Said, SessionOpened, SessionOrder, TurnFinished, Used
 from .options import check_options, read_options
 
 Count = Annotated[int, Meta(ge=0)]

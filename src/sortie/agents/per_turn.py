@@ -16,7 +16,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import AgentError
-from .agent import ErrorReported, Reporter, SessionOpened, SessionOrder, StderrLine, TurnFinished, is_session_id
+from .agent import (
+    ErrorReported,
+    ModelNamed,
+    Reporter,
+    SessionOpened,
+    SessionOrder,
+    StderrLine,
+    TurnFinished,
+    is_session_id,
+)
 from .cli_agent import CliAgent
 from .command_line import start_command
 from .turn_reader import LINE_LIMIT, TurnExit, TurnReader
@@ -79,6 +88,7 @@ class PerTurnSession:
         self._reporter = reporter
         self._session_id = order.resume
         self._announced = ""
+        self._model = ""
         self._child: Child | None = None
         agent.prepare(order)
 
@@ -140,7 +150,7 @@ class PerTurnSession:
                 async for line in child.lines(LINE_LIMIT):
                     for event in reader.read(line):
                         self._reporter.report(event)
-                    self._note_session(reader)
+                    self._note_names(reader)
                     scope.deadline = self._deadline(reader, scope.deadline)
         if scope.cancelled_caught:
             await child.end()
@@ -164,7 +174,10 @@ class PerTurnSession:
                 self._reporter.report(event)
             scope.deadline = self._deadline(reader, scope.deadline)
 
-    def _note_session(self, reader: TurnReader) -> None:
+    def _note_names(self, reader: TurnReader) -> None:
         if reader.session_id != self._announced and is_session_id(reader.session_id):
             self._session_id = self._announced = reader.session_id
             self._reporter.report(SessionOpened(reader.session_id))
+        if reader.model != self._model and reader.model:
+            self._model = reader.model
+            self._reporter.report(ModelNamed(reader.model))

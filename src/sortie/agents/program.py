@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct
 
-from .agent import Finding
+from ..core.model import Finding
 from .command_line import locate, shell_command
 from .turn_reader import shorten
 

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from .agent import Finding
+from ..core.model import Finding
 from .program import run_command
 from .turn_reader import shorten
 

@@ -48,7 +48,8 @@ class TurnExit(Struct, frozen=True):
 
 
 class TurnReader(ABC):
-    """Reads one turn. `session_id` is the agent's name for the conversation, as far as it has told it.
+    """Reads one turn. `session_id` is the agent's name for the conversation, `model` that of the model which it
+    works with, as far as it has told them.
 
     `tools` are those at work, by the id of the call, `denied` those that it was not allowed to use. `limit_until`
     is when a limit of the provider ends, where that was told.
@@ -56,6 +57,7 @@ class TurnReader(ABC):
 
     def __init__(self, session_id: str = "") -> None:
         self.session_id = session_id
+        self.model = ""
         self.finished = False
         self.failure: AgentError | None = None
         self.meter = Meter()
@@ -83,6 +85,11 @@ class TurnReader(ABC):
     def read_stderr(self, line: str) -> list[AgentEvent]:  # noqa: ARG002 - most say nothing there that counts
         """What a line of standard error says beyond being one; it may decide the turn, like any other line."""
         return []
+
+    def works_with(self, model: Any) -> None:
+        """What is no name is none; nothing else of the line it came with is doubted for it."""
+        if isinstance(model, str) and model:
+            self.model = model
 
     def server_failed(self, server: str, detail: str) -> Iterator[AgentEvent]:
         """An MCP server did not start; without ours the turn fails."""

@@ -31,6 +31,7 @@ from .channel import Channel
 from .messages import (
     Ended,
     Proceed,
+    Prompted,
     Remark,
     Stop,
     ToolAnswered,
@@ -96,7 +97,8 @@ class Executor:
         self._scope = anyio.CancelScope()
         self._grace = GRACE
         self._issue = spec.issue
-        self._meter = UsageMeter(spec.rates, channel, on_told=self._write_state)
+        model = str(spec.agent.options.get("model") or "")
+        self._meter = UsageMeter(spec.rates, channel, on_told=self._write_state, model=model)
         self._written_usage = Usage()
         self._reporter = RunReporter(channel, spec.resume.session_id, self._meter)
         self._tool_log = ToolLog(paths.tool_log)
@@ -121,7 +123,7 @@ class Executor:
         self._tell_tool_calls()
         usage = self._meter.close()
         outcome = replace(self._reached, turns=self._turns, session_id=self._reporter.session_id)
-        self._channel.tell(Ended(outcome=outcome, usage=usage))
+        self._channel.tell(Ended(outcome=outcome, usage=usage, model=self._meter.model))
 
     async def _supervised(self) -> None:
         """With somebody in the background who answers tools, where these have no credentials of their own."""
@@ -205,6 +207,7 @@ class Executor:
             workspace.directory.verify()
             self._turn = turn
             self._write_state()
+            self._channel.tell(Prompted(turn=turn, text=prompt[0]))
             await session.turn(prompt.pop(), turn)
             self._turns = turn
             signal, word = await self._last_word(workspace, turn)

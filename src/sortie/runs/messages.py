@@ -50,6 +50,13 @@ class TurnAsked(RunMessage, frozen=True, kw_only=True, tag="turn"):
     turn: int
 
 
+class Prompted(RunMessage, frozen=True, kw_only=True, tag="prompt"):
+    """What the agent is about to be told with this turn."""
+
+    turn: int
+    text: str
+
+
 class TurnCompleted(RunMessage, frozen=True, kw_only=True, tag="turn_end"):
     """A question: what now? With a `signal` it is answered `Stop`; else with `Proceed` and the issue as it is now,
     or with `Stop` where the issue is gone or not active any more."""
@@ -74,9 +81,10 @@ class AtWork(RunMessage, frozen=True, kw_only=True, tag="at_work"):
 
 
 class UsageTotal(RunMessage, frozen=True, kw_only=True, tag="usage"):
-    """Everything that the run has used so far, priced as far as prices are known."""
+    """Everything that the run has used so far, priced as far as prices are known. `model` is the one at work."""
 
     total: Usage
+    model: str = ""
 
 
 class Remark(RunMessage, frozen=True, kw_only=True, tag="remark"):
@@ -108,6 +116,7 @@ class Ended(RunMessage, frozen=True, kw_only=True, tag="end"):
 
     outcome: Outcome
     usage: Usage = Usage()
+    model: str = ""
 
 
 AnyMessage = (
@@ -115,6 +124,7 @@ AnyMessage = (
     | ProcessSpawned
     | ConversationNamed
     | TurnAsked
+    | Prompted
     | TurnCompleted
     | Line
     | Heard

@@ -15,6 +15,7 @@ from ..agents.agent import (
     ErrorReported,
     Heartbeat,
     LimitReported,
+    ModelNamed,
     Said,
     SessionOpened,
     StderrLine,
@@ -22,6 +23,7 @@ from ..agents.agent import (
     ToolStarted,
     TurnFinished,
     Used,
+    is_model,
     is_session_id,
 )
 from ..process.identity import ProcessIdentity
@@ -31,9 +33,11 @@ from .usage_meter import UsageMeter
 
 REASON_LINES = 5
 
-# Of one run. An agent that finds more to complain of, or another name for its conversation each time, is broken.
+# Of one run. An agent that finds more to complain of, or each time another name for its conversation or its model,
+# is broken.
 _NOTES = 50
 _SESSIONS = 20
+_MODELS = 20
 _DETAIL = 1_000
 
 
@@ -44,7 +48,7 @@ class RunReporter:
         self._channel = channel
         self._meter = meter
         self.session_id = session_id
-        self._notes = self._sessions = 0
+        self._notes = self._sessions = self._models = 0
         self._works = False
         self.last_lines: deque[str] = deque(maxlen=REASON_LINES)
 
@@ -83,6 +87,8 @@ class RunReporter:
                 self._open_session(session_id)
             case SessionOpened(session_id):
                 self._remark("the agent names its conversation as no agent does", ascii(session_id[:100]))
+            case ModelNamed(model):
+                self._name_model(model)
             case _:
                 assert_never(event)
 
@@ -114,6 +120,11 @@ class RunReporter:
             return
         self.session_id = session_id
         self._channel.tell(ConversationNamed(session_id=session_id))
+
+    def _name_model(self, model: str) -> None:
+        self._models += 1
+        if self._models <= _MODELS and is_model(model):
+            self._meter.name_model(model)
 
 
 def _with_time(detail: str, until: float | None) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 SIZE_LIMIT = 8 * 1024 * 1024
 TAIL_SIZE = 64 * 1024
+# How the names end of all that is kept of a run.
+OF_A_RUN = (".log", ".log.1", ".tools", ".prompts")
 
 
 def logs_directory(db_path: Path) -> Path:
@@ -31,7 +33,7 @@ def prune_logs(directory: Path, older_than_days: float, now: float) -> None:
     except FileNotFoundError:
         return
     for entry in entries:
-        is_log = entry.name.endswith((".log", ".log.1", ".tools")) and entry.is_file(follow_symlinks=False)
+        is_log = entry.name.endswith(OF_A_RUN) and entry.is_file(follow_symlinks=False)
         with suppress(OSError):  # one that cannot be deleted keeps no other
             if is_log and entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
                 Path(entry.path).unlink()

@@ -1,4 +1,4 @@
-"""What one run has used: the sum of what its agent reports, as far as it can be true, and what that costs."""
+"""What one run has used, and of which model: what its agent reports, as far as it can be true, and its cost."""
 
 from __future__ import annotations
 
@@ -23,15 +23,20 @@ Amount = TypeVar("Amount", int, float)
 
 
 class UsageMeter:
-    """`rates` price the tokens of which the agent does not tell the cost; `on_told` is called now and then."""
+    """`rates` price the tokens of which the agent does not tell the cost; `on_told` is called now and then.
+    `model` is the one that was asked for, until the agent names one."""
 
-    def __init__(self, rates: TokenRates | None, channel: Channel, on_told: Callable[[], None]) -> None:
+    def __init__(
+        self, rates: TokenRates | None, channel: Channel, on_told: Callable[[], None], model: str = ""
+    ) -> None:
         self._rates = rates
         self._channel = channel
         self._on_told = on_told
         self._timer: asyncio.TimerHandle | None = None
-        self._unpriced = self._told = Usage()
+        self._unpriced = Usage()
         self.total = Usage()
+        self.model = model
+        self._told = (Usage(), "")
 
     def add(self, told: Usage, *, cost_follows: bool = False) -> None:
         """`cost_follows`: a later report tells what these tokens cost."""
@@ -43,6 +48,14 @@ class UsageMeter:
         else:
             usage = replace(usage, cost_usd=self._by_rates(usage))
         self.total = self.total.plus(usage)
+        self._tell_soon()
+
+    def name_model(self, model: str) -> None:
+        if model != self.model:
+            self.model = model
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TELL_EVERY, self._tell_by_itself)
 
@@ -51,9 +64,9 @@ class UsageMeter:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._told != self.total:
-            self._told = self.total
-            self._channel.tell(UsageTotal(total=self.total))
+        if self._told != (self.total, self.model):
+            self._told = (self.total, self.model)
+            self._channel.tell(UsageTotal(total=self.total, model=self.model))
 
     def _tell_by_itself(self) -> None:
         self.tell()

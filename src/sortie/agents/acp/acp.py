@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import anyio
 
+from ...core.model import Finding
 from ...errors import AgentError
-from ..agent import Finding, SessionOrder
+from ..agent import SessionOrder
 from ..cli_agent import NETWORK_VARIABLES
 from ..per_session import PerSessionAgent
 from ..program import Program

@@ -60,6 +60,7 @@ class ConfigOption(Struct, frozen=True):
     id: str = ""
     category: str | None = None
     options: Any = None
+    current: Any = field(name="currentValue", default=None)
 
     @property
     def values(self) -> list[str]:
@@ -75,6 +76,7 @@ class Model(Struct, frozen=True, rename="camel"):
 
 class Models(Struct, frozen=True, rename="camel"):
     available_models: list[Model] = []
+    current_model_id: Any = None
 
 
 class SessionAnswer(Struct, frozen=True, rename="camel"):
@@ -100,6 +102,13 @@ class SessionAnswer(Struct, frozen=True, rename="camel"):
         if option := self.option("model"):
             return option.values
         return [model.model_id for model in self.models.available_models] if self.models else []
+
+    @property
+    def current_model(self) -> str:
+        """Empty where the agent does not tell, or has a word for its own choice only."""
+        option = self.option("model")
+        told = option.current if option else self.models.current_model_id if self.models else None
+        return told if isinstance(told, str) and told not in ("auto", "default") else ""
 
 
 class Sessions(Struct, frozen=True):
@@ -209,6 +218,12 @@ class Counted(Extended, frozen=True):
         except msgspec.ValidationError:
             return Usage()
         return Usage(counts.input_tokens, counts.output_tokens)
+
+    @property
+    def model(self) -> Any:
+        """The first of those that it was used by, which is the conversation's own."""
+        used = self.beyond_protocol("quota", "model_usage")
+        return member(used[0], "model") if isinstance(used, list) and used else None
 
 
 class PermissionRequest(Struct, frozen=True, rename="camel"):

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from ... import __version__
 from ...errors import AgentError
-from ..agent import AgentEvent, ErrorReported, SessionOrder
+from ..agent import AgentEvent, ErrorReported, ModelNamed, SessionOrder
 from ..jsonrpc import Message, ResponseError
 from ..mcp_servers import read_servers
 from ..options import Text
@@ -60,6 +60,7 @@ class AcpSession(RpcSession):
         self._command = agent.command
         self._capabilities = messages.Capabilities()
         self._session_id = ""
+        self._model = ""
         self._running = RunningTotals()
         self._reader = AcpReader()
         self._turn: anyio.CancelScope | None = None
@@ -186,6 +187,7 @@ class AcpSession(RpcSession):
             await self._set("mode", full_name, modes, None if opened.modes is not None else opened.option("mode"))
         if options.model:
             await self._set("model", options.model, opened.model_names, opened.option("model"))
+        self._name_model(options.model or opened.current_model)
         names = [option.id for option in opened.config_options or []]
         for name, value in options.config.items():
             await self._set("config", value, names, messages.ConfigOption(name))
@@ -240,6 +242,13 @@ class AcpSession(RpcSession):
         # Between turns there is nothing to report: a history that is replayed was reported before.
         for event in events if self._turn is not None else [ALIVE]:
             self.report(event)
+        if self._turn is not None:
+            self._name_model(self._reader.model)
+
+    def _name_model(self, model: str) -> None:
+        if model not in ("", self._model):
+            self._model = model
+            self.report(ModelNamed(model))
 
 
 _GREETING = {

@@ -96,6 +96,7 @@ class AcpReader(TurnReader):
 
     def _chunk(self, chunk: messages.Chunk) -> Iterator[AgentEvent]:
         text = chunk.content.text
+        self.works_with(chunk.beyond_protocol("_claude/model"))
         if chunk.beyond_protocol("claudeCode", "kind") == "mcpServerStatus":
             if chunk.beyond_protocol("claudeCode", "status") == "failed":
                 server = str(chunk.beyond_protocol("claudeCode", "server"))
@@ -165,7 +166,9 @@ class AcpReader(TurnReader):
     def _answered(self, result: Raw) -> Iterator[AgentEvent]:
         yield from self.end_of_message()
         stop_reason = _decoded(result, messages.Stopped()).stop_reason
-        counted = _decoded(result, messages.Counted()).as_usage()
+        answer = _decoded(result, messages.Counted())
+        counted = answer.as_usage()
+        self.works_with(answer.model)
         yield from self.meter.reach(counted) if self._agent.cumulative else self.meter.add(counted)
         if self._agent.cumulative and counted != NOTHING_USED:
             self.running = RunningTotals(counted, self.running.cost)

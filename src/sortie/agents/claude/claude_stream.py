@@ -39,6 +39,7 @@ class _ClaudeServer(Struct, frozen=True):
 class _ClaudeInit(Struct, frozen=True):
     session_id: str
     mcp_servers: list[_ClaudeServer] = []
+    model: Any = None
 
 
 class _Retry(Struct, frozen=True):
@@ -93,8 +94,11 @@ class _ClaudeMessage(Struct, frozen=True):
 
 
 class _Turn(Struct, frozen=True):
+    """A message of a sub-agent names the tool use in which it works."""
+
     message: _ClaudeMessage
     error: str | None = None
+    parent_tool_use_id: Any = None
 
 
 class _LimitInfo(Struct, frozen=True, rename="camel"):
@@ -176,6 +180,7 @@ class ClaudeReader(TurnReader):
     def _init(self, init: _ClaudeInit) -> Iterator[AgentEvent]:
         self._seen_init = True
         self.session_id = init.session_id
+        self.works_with(init.model)
         for server in init.mcp_servers:
             if server.status == "failed":
                 yield from self.server_failed(server.name, f"The MCP server {server.name} did not start.")
@@ -193,6 +198,9 @@ class ClaudeReader(TurnReader):
     def _assistant(self, turn: _Turn) -> Iterator[AgentEvent]:
         message = turn.message
         self._error_name = turn.error or ""
+        # A fallback answers under its own name; the first told may have its context window behind it.
+        if not turn.parent_tool_use_id and message.model not in (_NO_MODEL, self.model.partition("[")[0]):
+            self.works_with(message.model)
         for block in message.content if isinstance(message.content, list) else ():
             if block.type == "text":
                 self._last_sentence = "" if message.model == _NO_MODEL else block.text

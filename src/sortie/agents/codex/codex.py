@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ..agent import AgentSettings, Finding, SessionOrder
+from ...core.model import Finding
+from ..agent import AgentSettings, SessionOrder
 from ..per_session import PerSessionAgent
 from ..program import Program
 from .codex_thread import CodexOptions, CodexThread, codex_home, key_of, login_file

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ... import __version__
 from ...errors import AgentError
 from ...protocol.session_files import SERVER
-from ..agent import AgentEvent, ErrorReported, SessionOrder
+from ..agent import AgentEvent, ErrorReported, ModelNamed, SessionOrder
 from ..jsonrpc import Message, ResponseError
 from ..mcp_servers import McpServer, read_servers
 from ..options import Text
@@ -79,6 +79,7 @@ class _Named(Struct, frozen=True):
 
 class _ThreadAnswer(Struct, frozen=True):
     thread: _Named
+    model: Any = None
 
 
 class _TurnAnswer(Struct, frozen=True):
@@ -111,7 +112,7 @@ class CodexThread(RpcSession):
 
     async def start_conversation(self) -> str:
         answer = await self.ask("thread/start", self._thread(), _ThreadAnswer)
-        await self._enter(answer.thread.id)
+        await self._enter(answer)
         return self._reader.session_id
 
     async def resume(self, session_id: str) -> None:
@@ -119,7 +120,7 @@ class CodexThread(RpcSession):
         answer = await self.ask("thread/resume", params, _ThreadAnswer)
         if answer.thread.id != session_id:
             raise AgentError(AgentError.SESSION, "Codex resumed another thread than the one it was asked for.")
-        await self._enter(session_id)
+        await self._enter(answer)
 
     async def run_turn(self, prompt: str) -> None:
         reader = self._reader = self._reader.following()
@@ -177,9 +178,11 @@ class CodexThread(RpcSession):
         except ResponseError as error:
             raise AgentError(AgentError.AUTH, f"Codex does not take the key: {error.message}", fix=fix) from error
 
-    async def _enter(self, thread_id: str) -> None:
+    async def _enter(self, answer: _ThreadAnswer) -> None:
         """Make the thread ours, and wait for its MCP servers: a turn that begins earlier goes without them."""
-        self._reader.session_id = thread_id
+        self._reader.session_id = answer.thread.id
+        if isinstance(answer.model, str):
+            self.report(ModelNamed(answer.model))
         try:
             await self.peer.read_until(self._servers_settled, self.read_timeout)
         except TimeoutError:

@@ -15,10 +15,10 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from ...core.model import Finding
 from ...errors import AgentError
 from ...protocol.safefiles import open_directory, read_bounded
 from ...protocol.session_files import SERVER
-from ..agent import Finding
 from ..cli_agent import NETWORK_VARIABLES
 from ..options import Text
 from ..per_turn import Invocation, PerTurnAgent, Turn

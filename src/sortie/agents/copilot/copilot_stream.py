@@ -59,6 +59,7 @@ class _ServersLoaded(Struct, frozen=True):
 
 class _CopilotMessage(Struct, frozen=True):
     content: str = ""
+    model: Any = None
 
 
 class _ToolStart(Struct, frozen=True, rename="camel"):
@@ -148,8 +149,10 @@ class CopilotReader(TurnReader):
                 for server in decode(event.data, _ServersLoaded).servers:
                     yield from self._server(server)
             case "assistant.message":
-                yield from message_lines(decode(event.data, _CopilotMessage).content)
+                message = decode(event.data, _CopilotMessage)
+                yield from message_lines(message.content)
                 if event.agent_id is None:
+                    self.works_with(message.model)
                     self._answered, self._error, self._limited_since = True, None, None
             case "tool.execution_start":
                 start = decode(event.data, _ToolStart)

@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
+from ...core.model import Finding
 from ...errors import AgentError
-from ..agent import Finding, SessionOrder
+from ..agent import SessionOrder
 from ..cli_agent import NETWORK_VARIABLES
 from ..options import Text
 from ..per_turn import Invocation, PerTurnAgent, Turn

@@ -56,6 +56,7 @@ class _GeminiHead(Struct, frozen=True):
 
 class _GeminiInit(Struct, frozen=True):
     session_id: str
+    model: Any = None
 
 
 class _GeminiMessage(Struct, frozen=True):
@@ -86,6 +87,14 @@ class _Stats(Struct, frozen=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached: int = 0
+    models: Any = None
+
+    @property
+    def most_used(self) -> str:
+        """Where Gemini chooses the model itself, only this tells which."""
+        told = self.models.items() if isinstance(self.models, dict) else ()
+        counts = [(stats.get("total_tokens"), name) for name, stats in told if isinstance(stats, dict)]
+        return max(((count, name) for count, name in counts if isinstance(count, int)), default=(0, ""))[1]
 
     def as_usage(self) -> Usage:
         """The output without its thoughts is told, and so is the sum with them."""
@@ -124,7 +133,9 @@ class GeminiReader(TurnReader):
             yield from self.end_of_message()
         match kind:
             case "init":
-                self.session_id = decode(line, _GeminiInit).session_id
+                init = decode(line, _GeminiInit)
+                self.session_id = init.session_id
+                self.works_with(init.model)
             case "message":
                 message = decode(line, _GeminiMessage)
                 if message.role == "assistant":
@@ -193,6 +204,7 @@ class GeminiReader(TurnReader):
     def _result(self, result: _GeminiResult) -> Iterator[AgentEvent]:
         self.finished = True
         yield from self.meter.reach(result.stats.as_usage())
+        self.works_with(result.stats.most_used)
         if result.status != "success":
             told = result.error.message if result.error else self._last_error
             self._error_text = told or f"Gemini ended its turn with the status {result.status!r}."

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Struct
 
+from ...core.model import Finding
 from ...protocol.safefiles import write_atomic
 from ...protocol.session_files import DIRECTORY, SERVER, session_directory
-from ..agent import AgentSettings, ErrorReported, Finding, Reporter, SessionOrder
+from ..agent import AgentSettings, ErrorReported, Reporter, SessionOrder
 from ..cli_agent import NETWORK_VARIABLES
 from ..command_line import shell_command
 from ..mcp_servers import McpServer, read_servers
