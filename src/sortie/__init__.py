@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .sources.plan_tasks import PlanSource
     from .sources.source import RunFacts, Source, Write
     from .trackers.tracker import Candidates, Tracker, TrackerSettings
+    from .trackers.webhooks import is_authentic as verify_webhook
     from .workspace.directory import workspace_key
 
 _HOMES = {
@@ -112,6 +113,7 @@ _HOMES = {
 _CALLED = {
     "parse_mailbox": ("peers.mailbox.parse", "parse"),
     "parse_worklog": ("peers.worklog.parse", "parse"),
+    "verify_webhook": ("trackers.webhooks", "is_authentic"),
 }
 
 __all__ = [
@@ -191,6 +193,7 @@ __all__ = [
     "read_status",
     "serve",
     "take_turn",
+    "verify_webhook",
     "workspace_key",
 ]
 

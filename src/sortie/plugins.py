@@ -30,7 +30,11 @@ AGENTS = {
     "command": "sortie.agents.command:CommandAgent",
     "mock": "sortie.agents.mock:MockAgent",
 }
-TRACKERS = {"file": "sortie.trackers.file:FileTracker"}
+TRACKERS = {
+    "file": "sortie.trackers.file:FileTracker",
+    "github": "sortie.trackers.github.github:GitHubTracker",
+    "jira": "sortie.trackers.jira.jira:JiraTracker",
+}
 
 _AGENT_GROUP = "sortie.agents"
 _TRACKER_GROUP = "sortie.trackers"

@@ -9,20 +9,18 @@ Only where there is none of these is it a person who writes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from ..errors import SortieError
-from ..process.identity import RUN_MARK, is_of_run, limit_marker_of, mark_of, start_ticks
-from ..process.process_table import look_up
+from ..process.ancestry import MOST_ANCESTORS, Marks, marks_of_ancestry
+from ..process.identity import is_of_run, start_ticks
 from .place import Place
 from .turn_register import Turn, TurnRegister
 
 Role = Literal["agent", "maintainer", "orchestrator"]
-
-_MOST_ANCESTORS = 256
 
 # What these programs put into the environment of the commands that their models run.
 _AGENT_MARKS = {
@@ -44,14 +42,6 @@ class Author(Struct, frozen=True, kw_only=True):
     run_id: str = ""
 
 
-class _Marks(Struct, frozen=True):
-    """What one process, this one or an ancestor, carries."""
-
-    pid: int
-    run_id: str
-    limit_marker: int
-
-
 def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Maintainer") -> Author:
     """Who this process writes as. `wanted` is the name that it was asked to write under.
 
@@ -59,12 +49,12 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     never the maintainer. Anybody else is a person: the maintainer, unless another name is given.
     """
     wanted = wanted.strip()
-    marks = list(_marks_of_ancestry(os.getpid()))
+    marks = list(marks_of_ancestry(os.getpid()))
     run_ids = [one.run_id for one in marks if one.run_id]
-    is_run = any(one.run_id or one.limit_marker for one in marks)
+    is_run = any(one.is_of_a_run for one in marks)
     if (turn := _turn_of(marks, TurnRegister(place).turns())) is not None:
         return _agent_of(turn, wanted, maintainer)
-    if len(marks) == _MOST_ANCESTORS:
+    if len(marks) == MOST_ANCESTORS:
         raise AuthorityError("This command runs below so many others that nobody can tell whose it is.")
     program = "a run of Sortie" if is_run else _agent_program()
     run_id = run_ids[0] if run_ids else ""
@@ -87,7 +77,7 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
 
 def refuse_in_a_run(doing: str) -> None:
     """Raise where this is a command of an agent that we run, in whichever checkout."""
-    if any(one.run_id or one.limit_marker for one in _marks_of_ancestry(os.getpid())):
+    if any(one.is_of_a_run for one in marks_of_ancestry(os.getpid())):
         raise AuthorityError(
             f"Only a person {doing}, and this command runs inside a run of Sortie.",
             fix="Record in the work log what should be done next, and end your turn.",
@@ -106,7 +96,7 @@ def _agent_of(turn: Turn, wanted: str, maintainer: str) -> Author:
     return Author(name=turn.agent, role="agent", run_id=turn.run_id)
 
 
-def _turn_of(marks: Sequence[_Marks], turns: Sequence[Turn]) -> Turn | None:
+def _turn_of(marks: Sequence[Marks], turns: Sequence[Turn]) -> Turn | None:
     """The turn that this process is part of.
 
     The outermost process that belongs to one decides, and of two marks of a process the limit: what a command is
@@ -125,17 +115,6 @@ def _turn_of(marks: Sequence[_Marks], turns: Sequence[Turn]) -> Turn | None:
         if one.run_id in by_run:
             return by_run[one.run_id]
     return None
-
-
-def _marks_of_ancestry(pid: int) -> Iterator[_Marks]:
-    """This process first, then who started it, and so on."""
-    for _ in range(_MOST_ANCESTORS):
-        own = os.environ.get(RUN_MARK, "") if pid == os.getpid() else ""
-        yield _Marks(pid, own or mark_of(pid, RUN_MARK), limit_marker_of(pid))
-        process = look_up(pid)
-        if process is None or process.ppid <= 0:
-            return
-        pid = process.ppid
 
 
 def _agent_program() -> str:

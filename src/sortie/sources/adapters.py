@@ -15,6 +15,8 @@ from ..plugins import kinds, load_agent, load_tracker
 from ..protocol.session_files import SERVER
 from ..tools.tracker_api import tracker_settings
 from ..trackers.tracker import Candidates, GuardedTracker, Tracker
+from ..trackers.trust import judged_tracker, rule_for
+from ..workflow.address_check import address_problems
 from ..workflow.config import Config
 from ..workflow.loader import Examination, Workflow, check, examine, load
 from ..workflow.problems import Problem
@@ -56,6 +58,7 @@ def problems(config: Config) -> list[tuple[str, str]]:
         operator_servers(config)
     except ConfigurationError as error:
         found.append((f"{config.agent.kind}.mcp_config", str(error)))
+    found += address_problems(config.notifications)
     return found
 
 
@@ -65,13 +68,18 @@ def secrets(config: Config, environ: Mapping[str, str]) -> set[str]:
 
 
 def build_tracker(config: Config) -> Tracker:
-    return GuardedTracker(load_tracker(config.tracker.kind).from_settings(tracker_settings(config)))
+    return GuardedTracker(judged_tracker(load_tracker(config.tracker.kind), tracker_settings(config)))
 
 
 def peek(config: Config) -> Candidates | None:
     """What the tracker shows, where it can be read without asking anybody; raises `TrackerError`."""
-    read = getattr(load_tracker(config.tracker.kind), "peek", None)
-    return read(tracker_settings(config)) if read else None
+    kind, settings = load_tracker(config.tracker.kind), tracker_settings(config)
+    read = getattr(kind, "peek", None)
+    if read is None:
+        return None
+    told: Candidates = read(settings)
+    rule = rule_for(kind, settings)
+    return rule.candidates(told, {})[0] if rule else told
 
 
 def with_every_state(config: Config) -> Config:

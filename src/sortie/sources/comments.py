@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ..core.conclude import Outcome
 from ..core.model import Usage
+from ..protocol.marked_text import harmless
 
 LONGEST = 1500
+# Servers take some 30,000 characters. The agent is told all of it.
+LONGEST_ANSWER = 20_000
 
 
 def on_dispatch(agent: str, attempt: int) -> str:
@@ -25,6 +28,15 @@ def on_completion(outcome: Outcome, usage: Usage, seconds: float) -> str:
 
 def on_failure(outcome: Outcome, usage: Usage, seconds: float) -> str:
     return "\n\n".join([f"The run {outcome.status}: {_cut(outcome.error)}", _receipt(outcome, usage, seconds)])
+
+
+def on_answer(text: str) -> str:
+    """What a person answered an agent elsewhere than in the tracker."""
+    quoted = "\n".join(f"> {line}".rstrip() for line in harmless(text[:LONGEST_ANSWER]).split("\n"))
+    parts = ["A person answered the agent:", quoted[:LONGEST_ANSWER]]
+    if max(len(text), len(quoted)) > LONGEST_ANSWER:
+        parts.append("The rest of the answer is not shown here.")
+    return "\n\n".join(parts)
 
 
 def _receipt(outcome: Outcome, usage: Usage, seconds: float) -> str:

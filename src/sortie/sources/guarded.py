@@ -24,7 +24,8 @@ from ..errors import AgentError, SortieError, TrackerError
 from ..hosts.host import Removal
 from ..runs.spec import RunSpec
 from ..tools import envelope
-from ..trackers.tracker import guarded
+from ..trackers.tracker import CallUse, guarded
+from ..workflow.channels import Channels
 from .source import Renewal, RunFacts, Source, Write
 from .warnings import Warning
 
@@ -43,6 +44,10 @@ class GuardedSource(Source):
     @property
     def secrets(self) -> Collection[str]:
         return self._source.secrets
+
+    @property
+    def channels(self) -> Channels:
+        return self._source.channels
 
     @property
     def watched_files(self) -> Sequence[Path]:
@@ -100,6 +105,9 @@ class GuardedSource(Source):
     def workspace_key(self, identifier: str) -> str:
         return self._answer("workspace_key", super().workspace_key(identifier), identifier)
 
+    def answer_comment(self, text: str) -> str:
+        return self._answer("answer_comment", "", text)
+
     def progress_state(self, issue: Issue) -> str:
         return self._answer("progress_state", "", issue)
 
@@ -128,6 +136,18 @@ class GuardedSource(Source):
 
     def moved(self, issue_id: str, state: str, memo: str) -> Sequence[Issue]:
         return self._answer("moved", (), issue_id, state, memo)
+
+    def call_use(self) -> CallUse | None:
+        use: object = self._answer("call_use", None)
+        return use if isinstance(use, CallUse) else None
+
+    def requests_made(self) -> Mapping[tuple[str, str], int]:
+        try:
+            made = self._source.requests_made().items()
+            return {(str(operation), str(result)): int(calls) for (operation, result), calls in made}
+        except Exception:
+            log.exception("the source %s failed in requests_made", self.name)
+            return {}
 
     def needs_login(self, kind: str) -> bool:
         return self._answer("needs_login", False, kind)

@@ -19,7 +19,7 @@ from ..core.policy import Policy
 from ..core.records import Claim, WorkspaceRecord
 from ..core.redact import Redactor
 from ..core.schedule import Schedule
-from ..errors import AgentError, ConfigurationError
+from ..errors import AgentError, ConfigurationError, TrackerError
 from ..hosts.host import Removal
 from ..plugins import kinds, load_agent
 from ..runs.environment import passed_on
@@ -36,11 +36,13 @@ from ..runs.spec import (
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.tracker_api import Reach, handle, tracker_settings
-from ..trackers.tracker import Candidates, Tracker, fetch_each
+from ..trackers.tracker import CallUse, Candidates, Tracker
+from ..workflow.channels import Channels
 from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
 from . import adapters, comments, work_log
+from .full_issues import FullIssues
 from .source import Renewal, RunFacts, Source, Write
 from .warnings import Warning, warnings_about
 
@@ -58,6 +60,7 @@ class IssueSource(Source):
         environ: Mapping[str, str],
         *,
         tracker: Tracker | None = None,
+        full: FullIssues | None = None,
         known_secrets: Collection[str] = (),
     ) -> None:
         self._reloader = reloader
@@ -76,6 +79,7 @@ class IssueSource(Source):
         self._was_broken = False
         self._owns_tracker = True
         self._last_answer: Candidates | None = None
+        self._full = full or FullIssues()
 
     @classmethod
     def open(cls, workflow: Path, environ: Mapping[str, str], env_file: Path | None = None) -> IssueSource:
@@ -94,6 +98,10 @@ class IssueSource(Source):
         return self._secrets
 
     @property
+    def channels(self) -> Channels:
+        return self.config.notifications
+
+    @property
     def watched_files(self) -> Sequence[Path]:
         return (self.config.path, *self.tracker.watched_files())
 
@@ -106,30 +114,53 @@ class IssueSource(Source):
         changed = candidates.changed_since(self._last_answer)
         issues = dict(zip(map(attrgetter("id"), candidates.issues), candidates.issues, strict=True))
         elsewhere = held_elsewhere(schedule, issues)
-        states = await self.tracker.fetch_states(elsewhere) if elsewhere else {}
-        # An answer in a comment is what frees a parked issue, and not every tracker lists comments.
-        bare = [key for key in schedule.parked if key in issues and issues[key].comments is None]
-        if bare:
-            full, _ = await fetch_each(self.tracker, bare)
-            issues |= full
-            changed = None if changed is None else changed | full.keys()
+        states, unread = await self._states_of(elsewhere, schedule)
+        # An answer in a comment is what frees a parked issue, and not every tracker lists comments, or blockers.
+        told = await self._full.complete(issues, schedule, self.tracker)
+        issues |= told.issues
         self._last_answer = candidates  # only now: where this look fails, the next one compares all
         return Look(
             issues=issues,
             states=states,
-            changed=changed,
-            problems=candidates.problems,
+            changed=None if changed is None else changed | told.fetched,
+            unasked=told.unasked,
+            problems=(*candidates.problems, *unread),
             counts=candidates.states,
         )
+
+    async def _states_of(
+        self, issue_ids: Collection[str], schedule: Schedule
+    ) -> tuple[Mapping[str, str], list[str]]:
+        """Where the tracker cannot read one of them, what is known of all, and a sentence: one that is broken there
+        must not keep others from being worked on."""
+        try:
+            return (await self.tracker.fetch_states(issue_ids) if issue_ids else {}), []
+        except TrackerError as error:
+            if error.kind not in (TrackerError.API, TrackerError.PAYLOAD):
+                raise
+            known = {issue_id: schedule.issues[issue_id].state for issue_id in issue_ids}
+            return known, [
+                f"The states of issues that left the list cannot be read, the last known ones count: {error}"
+            ]
 
     def warnings(self, look: Look) -> Sequence[Warning]:
         return warnings_about(look, self.policy)
 
     async def fetch(self, issue_id: str) -> Issue:
-        return await self.tracker.fetch_issue(issue_id)
+        issue = await self.tracker.fetch_issue(issue_id)
+        self._full.learn(issue, self.policy)
+        return issue
 
     async def find(self, name: str) -> Issue:
         return await adapters.find_issue(self.tracker, self.config, name)
+
+    def call_use(self) -> CallUse | None:
+        count = getattr(self.tracker, "call_use", None)
+        return count() if count else None
+
+    def requests_made(self) -> Mapping[tuple[str, str], int]:
+        count = getattr(self.tracker, "requests_made", None)
+        return count() if count else {}
 
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         return await self.tracker.fetch_states(issue_ids)
@@ -139,6 +170,9 @@ class IssueSource(Source):
 
     async def comment(self, issue_id: str, body: str) -> None:
         await self.tracker.comment(issue_id, body)
+
+    def answer_comment(self, text: str) -> str:
+        return comments.on_answer(text)
 
     async def record(self, effect: EffectPlanned) -> str:
         return await work_log.record(effect)
@@ -295,7 +329,11 @@ class IssueSource(Source):
         same = tracker_settings(self.config) == tracker_settings(reload.workflow.config)
         self._owns_tracker = not same
         source = IssueSource(
-            self._reloader, self._environ, tracker=self.tracker if same else None, known_secrets=self.secrets
+            self._reloader,
+            self._environ,
+            tracker=self.tracker if same else None,
+            full=self._full if same else None,
+            known_secrets=self.secrets,
         )
         what = "can be used again" if self._was_broken else "changed"
         notes: list[tuple[Level, str, str]] = [("info", f"the workflow {what}; new runs follow it", "")]

@@ -24,6 +24,8 @@ from ..errors import AgentError, SortieError, TrackerError
 from ..hosts.host import Removal
 from ..runs.spec import Conversation, KnownWorkspace, RunSpec
 from ..tools import envelope
+from ..trackers.tracker import CallUse
+from ..workflow.channels import Channels
 from ..workspace.directory import workspace_key
 from .warnings import Warning
 
@@ -91,6 +93,11 @@ class Source(Protocol):
         return ()
 
     @property
+    def channels(self) -> Channels:
+        """Where people are told, by name, when something needs them."""
+        return {}
+
+    @property
     def watched_files(self) -> Sequence[Path]:
         """Files whose change is a reason to look, or to renew the source, at once."""
         return ()
@@ -144,6 +151,11 @@ class Source(Protocol):
         """What the agent of this run is to be told with the prompt of this turn, beside what `spec_for` says."""
         return ""
 
+    def answer_comment(self, text: str) -> str:
+        """What is said about an item where people read it, when a person has answered its agent elsewhere; empty
+        where there is no such place."""
+        return ""
+
     def progress_state(self, issue: Issue) -> str:
         """The state that says that work goes on; empty where there is none."""
         return ""
@@ -187,6 +199,15 @@ class Source(Protocol):
         """Carry out a person's command that only this source knows. The answer is where it leaves the item, and
         what to tell the person; raises `SortieError` where it cannot be done."""
         raise SortieError(f"{verb} is not a command; use one of start, stop, retry and unpark.")
+
+    def call_use(self) -> CallUse | None:
+        """How much is used of what the server behind it allows; None where it asks none. Asks nobody."""
+        return None
+
+    def requests_made(self) -> Mapping[tuple[str, str], int]:
+        """What it has asked of a tracker since this was last asked: how often, by operation (`fetch_candidates`,
+        `fetch_issue`, `fetch_states_by_ids`, `transition`, `comment`) and result (`success`, `error`)."""
+        return {}
 
     def needs_login(self, kind: str) -> bool:
         """Whether a provider may refuse this kind of agent: then only its first answer shows that it works."""

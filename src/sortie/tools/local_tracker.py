@@ -19,7 +19,8 @@ import anyio
 from ..errors import ConfigurationError, SortieError
 from ..plugins import kinds, load_tracker
 from ..trackers.tracker import Tracker
-from ..workflow.config import Config
+from ..trackers.trust import judged_tracker
+from ..workflow.config import OF_THE_SERVICE, Config
 from ..workflow.loader import load
 from . import envelope
 from .calls import Cancellation
@@ -124,7 +125,7 @@ class _TrackerLoop:
     ) -> dict[str, Any]:
         settings = tracker_settings(config)
         if not self._trackers or self._trackers[-1][0] is not config:
-            self._trackers.append((config, load_tracker(settings.kind).from_settings(settings)))
+            self._trackers.append((config, judged_tracker(load_tracker(settings.kind), settings)))
         tracker = self._trackers[-1][1]
         answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
         with anyio.CancelScope() as scope:
@@ -155,7 +156,9 @@ def _load(workflow: str) -> Config:
     except OSError as error:
         fix = "Start it in a directory that exists, or with the absolute path of the workflow."
         raise ConfigurationError(f"The working directory is gone, so {workflow} leads nowhere.", fix=fix) from error
-    return load(path, environ=os.environ, kinds=kinds(), inspect=_findings, trial=False).config
+    # What only the service needs, its secrets among it, is not in our environment.
+    found = load(path, environ=os.environ, kinds=kinds(), inspect=_findings, trial=False, without=OF_THE_SERVICE)
+    return found.config
 
 
 def _findings(config: Config) -> list[tuple[str, str]]:

@@ -20,11 +20,12 @@ from .definitions import OPERATIONS, TRANSITION
 
 DEADLINE = 30.0
 
-# The fields of an issue in the documented order.
+# The fields of an issue, and of a comment, in the documented order: exactly these, whatever else is known of them.
 _RECORD = (
     "id", "identifier", "title", "description", "state", "priority", "labels", "assignee", "issue_type", "url",
     "branch_name", "parent", "comments", "blocked_by", "created_at", "updated_at",
 )  # fmt: skip
+_COMMENT = ("id", "author", "body", "created_at")
 _NAMES_ITS_PROJECT = re.compile(r"(.+)[#-][0-9]+")
 
 
@@ -152,7 +153,8 @@ def _record(issue: Issue) -> dict[str, Any]:
     """An issue as agents see it; without comments that field is null, not empty."""
     plain = to_builtins(issue)
     fields = {name: list(plain[name]) if isinstance(plain[name], tuple) else plain[name] for name in _RECORD}
-    return {**fields, "comments": fields["comments"] or None}
+    comments = [{name: comment[name] for name in _COMMENT} for comment in fields["comments"] or ()]
+    return {**fields, "comments": comments or None}
 
 
 def tracker_settings(config: Config) -> TrackerSettings:
@@ -168,6 +170,10 @@ def tracker_settings(config: Config) -> TrackerSettings:
         api_key=tracker.api_key,
         project=tracker.project,
         query_filter=tracker.query_filter,
+        failed_states=tracker.failed_states,
+        trusted_authors=tracker.trusted_authors,
+        excluded_authors=tracker.excluded_authors,
+        calls_per_minute=tracker.calls_per_minute,
         options=config.options.get(tracker.kind, {}),
         base=config.base,
     )

@@ -204,7 +204,12 @@ class MailboxFile:
 
     def _rewrite(self, held: Held, mailbox: Mailbox, edit: Callable[[Mailbox], bytes], record: Record) -> None:
         def change(raw: bytes) -> bytes:
-            return edit(mailbox if raw == mailbox.data else self.sound(raw))
+            if raw == mailbox.data:
+                return edit(mailbox)
+            if parse(raw).damage:
+                # Perhaps in the middle of a save that takes long; with another content we are asked again.
+                wait_for_writers(self.path, _SAVE)
+            return edit(self.sound(raw))
 
         held.rewrite(change, record)
 

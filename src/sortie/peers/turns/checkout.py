@@ -68,7 +68,12 @@ class Checkout(Struct, frozen=True, kw_only=True):
         return "0" * (64 if self.object_format == "sha256" else 40)
 
     def git(
-        self, *arguments: str, given: bytes = b"", fine: tuple[int, ...] = (0,), index: Path | None = None
+        self,
+        *arguments: str,
+        given: bytes = b"",
+        fine: tuple[int, ...] = (0,),
+        index: Path | None = None,
+        seconds: float = SECONDS,
     ) -> bytes:
         """In the repository itself, with its configuration."""
         env = {
@@ -78,7 +83,7 @@ class Checkout(Struct, frozen=True, kw_only=True):
         }
         if index is not None:
             env["GIT_INDEX_FILE"] = str(index)
-        return git(self.root, *arguments, env=env, given=given, fine=fine)
+        return git(self.root, *arguments, env=env, given=given, fine=fine, seconds=seconds)
 
     def own_git(
         self,
@@ -137,12 +142,12 @@ class Checkout(Struct, frozen=True, kw_only=True):
     def _places(self) -> tuple[Path, ...]:
         return self.root, self.git_dir, self.common_dir, self.objects
 
-    def read_excludes(self) -> Excludes:
+    def read_excludes(self, seconds: float = SECONDS) -> Excludes:
         home = {name: os.environ.get(name, "") for name in ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL")}
         env = {"GIT_DIR": str(self.git_dir), **home}
         options = ("--show-scope", "--type=path", "--get", "core.excludesFile")
-        answer = os.fsdecode(git(self.root, "config", *options, env=env, fine=(0, 1))).removesuffix("\n")
-        scope, _, named = answer.partition("\t")
+        answer = git(self.root, "config", *options, env=env, fine=(0, 1), seconds=seconds)
+        scope, _, named = os.fsdecode(answer).removesuffix("\n").partition("\t")
         settings = Path(home["XDG_CONFIG_HOME"] or f"{home['HOME']}/.config")
         return Excludes(
             person=_read(self.root / named if named else settings / "git" / "ignore"),
@@ -151,14 +156,14 @@ class Checkout(Struct, frozen=True, kw_only=True):
         )
 
 
-def open_checkout(root: Path) -> Checkout:
+def open_checkout(root: Path, seconds: float = SECONDS) -> Checkout:
     """The repository whose working tree has its top at `root`; one that has it elsewhere is refused."""
     root = root.resolve()
     git_dir = _git_dir(root)
     env = {"GIT_DIR": str(git_dir)}
     wanted = ("--git-common-dir", "--git-path", "objects", "--show-object-format", "--show-toplevel")
     try:
-        answer = git(root, "rev-parse", "--path-format=absolute", *wanted, env=env)
+        answer = git(root, "rev-parse", "--path-format=absolute", *wanted, env=env, seconds=seconds)
     except GitError as error:
         fix = f"Look at it with: git -C {root} status"
         raise Damaged(f"{root} has no repository that git can use: {error.message}", fix=fix) from error

@@ -15,6 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...protocol.foreign_text import escape, time_text
+from ...protocol.marked_text import fenced, harmless, unused_mark
 from ..roster import LONGEST_NAME
 from . import prompt_words as words
 
@@ -27,9 +28,7 @@ LONGEST_NEWS = 24_000
 LONGEST_MAIL = 16_000
 LONGEST_FILES = 4_000
 MOST_FILES = 50
-_TAB = 4
 _SAMPLE = "Somebody wrote this."
-_BACKTICKS = re.compile(r"`+")
 _NOT_IN_A_NAME = re.compile(r"[|`<>()\[\]{}:,/\\#*]")
 
 
@@ -199,19 +198,14 @@ class _Blocks:
         return self._block("task", text, LONGEST_TASK)
 
     def _block(self, word: str, text: str, most: int) -> str:
-        shown, left = _harmless(text[:most])[:most], max(len(text) - most, 0)
-        fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(shown)), default=0))
-        block = f"{fence}{word}-{self._mark}\n{shown}\n{fence}"
+        shown, left = harmless(text[:most])[:most], max(len(text) - most, 0)
+        block = fenced(f"{word}-{self._mark}", shown)
         return f"{block}\n({left:,} more characters are left out.)" if left else block
 
 
 def _mark(token: str, briefing: Briefing) -> str:
-    """Of letters and digits, and in none of the texts."""
-    mark = "".join(character for character in token if character.isalnum() and character.isascii()) or "0"
     texts = [_SAMPLE, *(text[:LONGEST_TASK] for text in _texts(briefing))]
-    while any(mark in text or mark in _harmless(text) for text in texts):
-        mark += "0"
-    return mark
+    return unused_mark(token, (*texts, *map(harmless, texts)))
 
 
 def _texts(briefing: Briefing) -> Iterator[str]:
@@ -222,12 +216,6 @@ def _texts(briefing: Briefing) -> Iterator[str]:
         yield quote.text
     for turn in briefing.interrupted:
         yield from (turn.task, *turn.files)
-
-
-def _harmless(text: str) -> str:
-    """Lines that say what they show: no control characters, no other line ends, no marks of direction."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(_TAB).split("\n")
-    return "\n".join(line if line.isprintable() else escape(line) for line in lines).strip("\n")
 
 
 def _one_line(text: str) -> str:
