@@ -55,7 +55,7 @@ def tell(token: str, reason: str = f"reason: {ISSUE} has its reasons\n") -> None
     os.replace(".sortie/status.new", ".sortie/status")
 
 
-def work(conduct: str, turn: int) -> int:
+def work(conduct: str, turn: int, prompt: str) -> int:
     """One turn, the `turn`-th of this issue; the answer is the exit code."""
     name, _, number = conduct.partition("-")
     if name in ("family", "silent", "turns"):
@@ -66,6 +66,13 @@ def work(conduct: str, turn: int) -> int:
         case "turns" if turn >= int(number):
             tell("needs-human-review")
         case "blocked":
+            tell("blocked")
+        case "asks" if "A person answered your question:" in prompt:
+            note(f"heard-{prompt.count('Use port 8080.')}")
+            while os.path.exists(f"{DIARY}/hold"):
+                time.sleep(0.01)
+            tell("needs-human-review")
+        case "asks":
             tell("blocked")
         case "terse":
             print("The password is missing.\nI cannot go on.")
@@ -91,10 +98,10 @@ def work(conduct: str, turn: int) -> int:
 def main() -> int:
     take_the_lock()
     note("start")
-    sys.stdin.read()
+    prompt = sys.stdin.read()
     turn = turns_done() + 1
     # The issue is called after its conduct, with a number that tells it from others of its kind.
-    code = work(ISSUE.split("_")[0], turn)
+    code = work(ISSUE.split("_")[0], turn, prompt)
     count_turn(turn)
     note("end")
     return code

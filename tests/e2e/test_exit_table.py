@@ -46,7 +46,8 @@ def test_a_hand_off_that_fails_releases_a_review_and_continues_after_silence(pro
     }
     assert project.settled("review").retry is None
     assert project.settled("absent").retry.kind == "continuation"
-    assert project.parked()["review"] == ("signal", "needs-human-review")
+    reason = "the hand-off to Review failed; the agent said: needs-human-review"
+    assert project.parked()["review"] == ("signal", reason)
     assert project.only_run("review").status == "succeeded"
     for issue_id in ("review", "absent"):
         (done,) = project.events(ev.EffectDone, issue_id)

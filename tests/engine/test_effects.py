@@ -34,7 +34,7 @@ def refused() -> TrackerError:
     return TrackerError(TrackerError.PAYLOAD, "there is no such state")
 
 
-@pytest.mark.parametrize(("failure", "tries"), [(transport, 2), (limited, 2), (refused, 1)])
+@pytest.mark.parametrize(("failure", "tries"), [(transport, 2), (limited, 2), (TimeoutError, 2), (refused, 1)])
 async def test_a_write_that_fails_for_a_moment_is_tried_again_and_the_agent_is_not(tmp_path, failure, tries):
     class Shaky(ListSource):
         tried = 0

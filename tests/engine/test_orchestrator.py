@@ -11,13 +11,20 @@ import time
 from pathlib import Path
 
 import anyio
+import pytest
+from msgspec.structs import replace
 
 import sortie
 from sortie.core import events as ev
+from sortie.core.model import Issue
 from sortie.core.policy import day_of
 from sortie.engine.clock import Clock
+from sortie.hosts.local_host import LocalHost
+from sortie.testing.fakes import EventCollector
+from sortie.testing.list_source import ListSource
 
 DAY = 86_400.0
+ITEM = Issue(id="a", identifier="a", title="a", state="todo")
 
 WORKFLOW = """\
 ---
@@ -119,3 +126,23 @@ def test_a_directory_stands_for_the_workflow_in_it(tmp_path):
     project(tmp_path)
     summary = anyio.run(lambda: sortie.Orchestrator.for_workflow(str(tmp_path)).run(until_idle=True))
     assert summary.clean
+
+
+@pytest.mark.anyio
+async def test_whoever_hears_of_a_change_can_have_it_looked_at_before_its_time(tmp_path):
+    """As a program does that gets a webhook: the look finds out what changed."""
+    source = ListSource([ITEM], tmp_path / "work", "true", poll_interval=3600.0)
+    events = EventCollector()
+    orchestrator = sortie.Orchestrator(
+        source, [LocalHost(tmp_path / "db", os.environ)], tmp_path / "db", listeners=[events]
+    )
+    orchestrator.look()  # there is nothing to look with yet
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(orchestrator.run)
+            await events.wait(ev.Settled)
+            source.items["b"] = replace(ITEM, id="b", identifier="b")
+            orchestrator.look()
+            await events.wait(ev.Settled, number=2)
+            orchestrator.drain()
+    assert [event.issue_id for event in events.all(ev.Settled)] == ["a", "b"]

@@ -22,18 +22,22 @@ from ..core.model import Issue, IssueRef, Usage
 from ..core.narrate import narrate
 from ..core.policy import Liveness, next_deadline
 from ..core.records import Claim
-from ..errors import ConfigurationError, SortieError, TrackerError
+from ..errors import ConfigurationError, SortieError
 from ..hosts.host import RunLost
 from ..runs import messages as msg
+from ..runs.prompt_log import keep_prompt, prompts_path
 from ..runs.run_log import RunLog, log_path
 from ..runs.spec import Conversation, KnownWorkspace
 from ..runs.tool_log import ToolCall
 from ..sources.source import RunFacts, Source
 from ..store.queries import last_session
+from .answers import with_answers
 from .context import Context
-from .effects import TRACKER_DEADLINE, announce, show_progress
+from .effects import announce, show_progress
 from .ending import Ending
+from .known_issue import KnownIssue
 from .tool_calls import ToolCalls
+from .tracker_limit import Postponed
 
 log = logging.getLogger(__name__)
 
@@ -42,30 +46,22 @@ ANNOUNCED_WITHIN = 5.0
 
 
 class ActiveRun:
-    """`issue` is the last known version, our own transitions included. `usage` is what was used and charged."""
+    """`usage` is what was used and charged, `model` the one at work, as far as it is known."""
 
     def __init__(self, context: Context, claim: Claim) -> None:
         self._context = context
         self._host = context.hosts.of(claim.host)
         self.source: Source = context.source
         self.claim = claim
-        view = context.schedule.issues.get(claim.issue_id)
-        self.issue = Issue(
-            id=claim.issue_id,
-            identifier=claim.identifier,
-            title=view.title if view else "",
-            state=view.state if view else "",
-        )
-        self._view = view
-        self._first_state = self.issue.state
+        self._known = KnownIssue(context, self.source, claim)
         self.last_line = ""
         self.since = self.now()
         self.liveness = Liveness(issue_id=claim.issue_id, run_id=claim.run_id, last_heard=self.since)
         self.usage = Usage()
+        self.model = ""
         self._charged = Usage()
         self.is_stopped = False
         self._tasks: TaskGroup | None = None
-        self._waits: set[anyio.CancelScope] = set()
         self._works = anyio.Event()
         self._moving = anyio.Lock()
         self._announced = self._is_watched = False
@@ -78,12 +74,16 @@ class ActiveRun:
     def now(self) -> float:
         return self._context.clock.now()
 
+    @property
+    def issue(self) -> Issue:
+        """The last known version, our own transitions included."""
+        return self._known.latest
+
     def stop(self, grace: float = 0.0) -> None:
         """End the agent; the cause is on record already, and nobody is asked anything any more. Within the `grace`
         its turn may end by itself; no other begins."""
         self.is_stopped = True
-        for wait in self._waits:
-            wait.cancel()
+        self._known.stop()
         if self._tasks:
             self._tasks.start_soon(self._cancel, grace)
 
@@ -113,16 +113,20 @@ class ActiveRun:
         if self._log.problem:
             self._note("warning", "the log of this run is incomplete", self._log.problem)
         claim = self._context.schedule.running[self.claim.issue_id]
-        is_latest = self._context.schedule.issues.get(claim.issue_id) is self._view
-        ending = Ending(self._context, self.source, claim, self.issue, is_latest=is_latest)
-        await ending.finish(with_our_stop(outcome, claim), self.usage)
+        ending = Ending(self._context, self.source, claim, self.issue, is_latest=self._known.is_current)
+        try:
+            await ending.finish(with_our_stop(outcome, claim), self.usage, self.model)
+        except Postponed:  # on record with its verdict
+            self._note("warning", "the tracker wants no calls, so what it is to be told is left to the next start")
         self._context.wake.set()
         await self._let_go()
 
     async def _start_and_follow(self) -> Outcome:
-        problem = await self._look_first()
-        if problem or self.is_stopped:
-            return problem or Outcome(status="cancelled", turns=0, session_id=self.claim.session_id)
+        problem = await self._known.look_first()
+        if problem:  # the conversation is not forgotten for a run that did not begin
+            return replace(problem, session_id=(await self._conversation()).session_id)
+        if self.is_stopped:
+            return Outcome(status="cancelled", turns=0, session_id=self.claim.session_id)
         key = self.source.workspace_key(self.issue.identifier)
         record = self._context.schedule.workspaces.get(key)
         facts = RunFacts(
@@ -138,18 +142,6 @@ class ActiveRun:
         self._tool_calls.brokered = spec.tools is not None and spec.tools.credentials == "broker"
         await self._host.start(self.claim.run_id, self._context.fence, spec, self.claim.host)
         return await self._follow()
-
-    async def _look_first(self) -> Outcome | None:
-        """The outcome of a run that need not start, because its issue is gone or not active any more."""
-        issue = await self._refresh()
-        if issue is None:
-            error = "the issue is no longer in the tracker"
-            return Outcome(status="cancelled", turns=0, stop="gone", error=error)
-        self._first_state = issue.state
-        if not self.claim.by_hand and not self.source.policy.is_active(issue.state):
-            error = f"the issue is in {issue.state} now, which is not active"
-            return Outcome(status="cancelled", turns=0, stop="inactive", error=error)
-        return None
 
     async def _conversation(self) -> Conversation:
         """The one to resume, and its cost: that of the issue's last run, if the same kind of agent led it."""
@@ -176,7 +168,7 @@ class ActiveRun:
         if isinstance(ended, RunLost):
             raise ended
         assert ended is not None, "a host tells the end of every run"
-        self.usage = ended.usage
+        self.usage, self.model = ended.usage, ended.model or self.model
         if self._works.is_set() and not self.is_stopped:
             await self._announce()
         return ended.outcome
@@ -218,11 +210,13 @@ class ActiveRun:
                 self.liveness.last_heard = self.now()
                 self.last_line = self._context.redactor.text(text)
                 self._write_log(source, self.last_line)
+            case msg.Prompted(turn=turn, text=text):
+                self._keep_prompt(turn, text)
             case msg.Heard():
                 self.liveness.last_heard = self.now()
-            case msg.UsageTotal(total=total):
+            case msg.UsageTotal():
                 self.liveness.last_heard = self.now()
-                self.usage = total
+                self.usage, self.model = message.total, message.model or self.model
             case msg.AtWork():
                 self._at_work()
             case msg.Remark(level=level, message=text, detail=detail):
@@ -290,7 +284,7 @@ class ActiveRun:
         if not self._is_watched and self._tasks:
             self._is_watched = True
             self._tasks.start_soon(self._announce_in_time)
-        return msg.Proceed(news=news)
+        return msg.Proceed(news=with_answers(news, schedule, self.claim.run_id, turn))
 
     async def _end_turn(self, message: msg.TurnCompleted, number: int) -> msg.AnyAnswer:
         self.liveness.turn_started = None
@@ -302,36 +296,14 @@ class ActiveRun:
         self._post(ev.TurnEnded, turn=message.turn, number=number)
         if message.signal or self.is_stopped:
             return msg.Stop()
-        issue = await self._refresh()
+        issue = await self._known.refresh()
         if issue is None:
             return msg.Stop(cause="gone", detail="the issue left the tracker")
         goes_on = self.source.policy.is_active(issue.state) or (
-            self.claim.by_hand and issue.state in (self.claim.asked_in, self._first_state)
+            self.claim.by_hand and issue.state in (self.claim.asked_in, self._known.begun_in)
         )
-        return msg.Proceed(issue=issue) if goes_on else msg.Stop()
-
-    async def _refresh(self) -> Issue | None:
-        """The issue as the source shows it, or as last known where it does not answer; None where it is gone."""
-        if self.is_stopped:
-            return self.issue
-        with anyio.move_on_after(TRACKER_DEADLINE) as wait:
-            self._waits.add(wait)
-            try:
-                self._know(await self.source.fetch(self.claim.issue_id))
-            except TrackerError as error:
-                if error.kind == TrackerError.NOT_FOUND:
-                    return None
-                self._note("warning", "the tracker could not be asked; the last known state counts", str(error))
-            finally:
-                self._waits.discard(wait)
-        if wait.cancelled_caught and not self.is_stopped:
-            self._note("warning", "the tracker did not answer in time; the last known state counts")
-        return self.issue
-
-    def _know(self, issue: Issue) -> None:
-        """Remember what a look had shown at that moment: one that shows something else later knows better."""
-        self.issue = issue
-        self._view = self._context.schedule.issues.get(issue.id)
+        # A run that we have attached to knows its issue better than we, where nobody tells us of it.
+        return msg.Proceed(issue=issue if self._known.was_told else None) if goes_on else msg.Stop()
 
     # -- the agent works --------------------------------------------------------------------------------------
 
@@ -355,14 +327,14 @@ class ActiveRun:
         async with self._moving:  # what the agent itself does to its issue comes before or after, not in between
             if self._announced:
                 return
-            warn = partial(self._note, "warning")
-            if state := await show_progress(self.issue, self._first_state, self.source, warn):
-                self._know(replace(self.issue, state=state))
+            begun_in, run_id = self._known.begun_in, self.claim.run_id
+            if state := await show_progress(self.issue, begun_in, self.source, self._context, run_id):
+                self._known.moved(state)
                 self._note("info", f"the issue was moved to {state}: its agent is at work")
             self._announced = True
         if writes := self.source.writes_at_start(self.issue, self.claim):
             with anyio.CancelScope(shield=True):
-                await announce(self.claim, writes, self.source, self._context.ledger, self.now)
+                await announce(self.claim, writes, self.source, self._context)
 
     async def _call_tool(self, number: int, asked: msg.ToolAsked) -> None:
         answer = await self._tool_calls.call(asked.tool, asked.arguments, self._moving, self.now, self._tell)
@@ -384,10 +356,17 @@ class ActiveRun:
         if self.usage == self._charged:
             return
         used, self._charged = self.usage.minus(self._charged), self.usage
-        self._post(ev.Charged, usage=used, day=self._context.clock.day(self.now()))
+        self._post(ev.Charged, usage=used, day=self._context.clock.day(self.now()), model=self.model)
 
     def _write_log(self, source: str, text: str) -> None:
         self._log.write(self._context.clock.on_calendar(self.now()), source, text)
+
+    def _keep_prompt(self, turn: int, text: str) -> None:
+        path = prompts_path(self._context.ledger.store.path, self.claim.run_id)
+        try:
+            keep_prompt(path, turn, self._context.clock.on_calendar(self.now()), self._context.redactor.text(text))
+        except OSError as error:
+            self._log.problem = f"{path}: {error.strerror}"
 
     def _note(self, level: ev.Level, message: str, detail: str = "") -> None:
         self._context.note(level, message, detail, issue_id=self.claim.issue_id, run_id=self.claim.run_id)

@@ -22,6 +22,8 @@ from .context import Context
 from .effects import TRACKER_DEADLINE
 
 CHECK_EVERY = 600.0
+# A server may have to be asked for each state by itself: so many at once are no burden.
+ASKED_AT_ONCE = 50
 
 
 class Cleanup:
@@ -34,6 +36,7 @@ class Cleanup:
         self._context = context
         self._said: dict[str, str] = {}
         self._left: set[str] = set()
+        self._swept_to = ""
         self._asked = anyio.Event()
         self.busy = True
         context.ledger.listen(self._heard)
@@ -77,7 +80,18 @@ class Cleanup:
         self.busy = True
         await self._safely("tidy", self._tidy())
         if not self._context.source.keeps_workspaces:
-            await self._safely("remove", self._remove_done(list(self._context.schedule.workspaces.values())))
+            await self._safely("remove", self._sweep_workspaces())
+
+    async def _sweep_workspaces(self) -> None:
+        """All of them, in slices. Where the source does not answer any more, the next sweep goes on from there."""
+        rows = sorted(
+            self._context.schedule.workspaces.values(), key=lambda row: (row.key <= self._swept_to, row.key)
+        )
+        for start in range(0, len(rows), ASKED_AT_ONCE):
+            some = rows[start : start + ASKED_AT_ONCE]
+            if not await self._remove_done(some):
+                return
+            self._swept_to = some[-1].key
 
     async def _look_at_the_left(self) -> None:
         while self._left:
@@ -89,7 +103,7 @@ class Cleanup:
         self.busy = False
         self._context.wake.set()
 
-    async def _safely(self, what: str, step: Awaitable[None]) -> None:
+    async def _safely(self, what: str, step: Awaitable[object]) -> None:
         try:
             await step
         except Exception as error:
@@ -103,13 +117,17 @@ class Cleanup:
         for host in context.hosts.all() if not source.works_in_root else ():
             self._say_leftovers(await host.tidy(source.workspace_root, source.keep_days))
 
-    async def _remove_done(self, rows: list[WorkspaceRecord]) -> None:
+    async def _remove_done(self, rows: list[WorkspaceRecord]) -> bool:
+        """Whether the source said how these stand."""
         idle = [row for row in rows if row.issue_id not in self._context.schedule.running]
         states = await self._states(idle)
+        if states is None:
+            return False
         self._unpark_done(idle, states)
         for row in idle:
             if self._is_over(row, states.get(row.issue_id, "")):
                 await self._remove(row, states[row.issue_id])
+        return True
 
     def _is_over(self, row: WorkspaceRecord, state: str) -> bool:
         schedule = self._context.schedule
@@ -117,15 +135,15 @@ class Cleanup:
         wanted = any(row.issue_id in held for held in (schedule.running, schedule.waiting, schedule.parked))
         return schedule.policy.is_terminal(state) and not wanted
 
-    async def _states(self, rows: list[WorkspaceRecord]) -> Mapping[str, str]:
-        """Empty where the source does not answer, which a look reports: nothing is removed on a guess."""
+    async def _states(self, rows: list[WorkspaceRecord]) -> Mapping[str, str] | None:
+        """None where the source does not answer, which a look reports: nothing is removed on a guess."""
         if not rows:
             return {}
         try:
             with anyio.fail_after(TRACKER_DEADLINE):
                 return await self._context.source.fetch_states([row.issue_id for row in rows])
         except (TrackerError, TimeoutError):
-            return {}
+            return None
 
     def _unpark_done(self, rows: list[WorkspaceRecord], states: Mapping[str, str]) -> None:
         """A parked issue that vanished and came back as done is no candidate any more; nobody else would notice."""
@@ -161,7 +179,7 @@ class Cleanup:
             await context.ledger.record(gone)
 
     async def _confirm(self, row: WorkspaceRecord) -> bool:
-        return self._is_over(row, (await self._states([row])).get(row.issue_id, ""))
+        return self._is_over(row, (await self._states([row]) or {}).get(row.issue_id, ""))
 
     async def _last_attempt(self, issue_id: str) -> int:
         """The number of the issue's last run: what is removed is what that one left."""

@@ -1,10 +1,12 @@
-"""What the parts of the engine share: the ledger, the clock, the source in force, and the hosts."""
+"""What the parts of the engine share: the ledger, the clock, the source in force and its limit, and the hosts."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 
@@ -19,7 +21,9 @@ from ..hosts.guarded import GuardedHost
 from ..hosts.host import Host, HostInfo
 from ..sources.source import Source
 from .clock import Clock
+from .figures import Figures
 from .ledger import Ledger
+from .tracker_limit import TrackerLimit
 
 
 class HostPool:
@@ -71,8 +75,9 @@ class HostPool:
 
 @dataclass
 class Context:
-    """`source` is replaced when its settings change; a run keeps the one it began with. `fence` tells this start of
-    the orchestrator from every other one."""
+    """`source` is replaced when its settings change; a run keeps the one it began with, and `earlier` ones are open
+    as long as somebody uses them. `fence` tells this start of the orchestrator from every other one. `leaving` is
+    set when we are asked to stop."""
 
     ledger: Ledger
     clock: Clock
@@ -81,6 +86,13 @@ class Context:
     redactor: Redactor
     fence: str
     wake: anyio.Event = field(default_factory=anyio.Event)
+    leaving: asyncio.Event = field(default_factory=asyncio.Event)
+    earlier: list[Source] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
+    limit: TrackerLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limit = TrackerLimit(self.clock, self.leaving, partial(self.note, "warning"))
 
     @property
     def schedule(self) -> Schedule:

@@ -2,12 +2,14 @@
 
 The source is asked first whether they are needed: a transition is not, once the issue left the active states; a
 comment is not, after a crash, if one with its mark is there. Entries of the work log are only planned here; the
-recorder has them written.
+recorder has them written. A tracker that wants no calls for a while gets them when that is over, from us or from
+the next start: what it limits is late, not lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import anyio
 from msgspec import Struct
@@ -19,14 +21,14 @@ from ..core.observe import mark, mark_of
 from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source, Write
-from .ledger import Ledger
+from .context import Context
+from .tracker_limit import Patience, Postponed
 
 TRACKER_DEADLINE = 30.0
 
 # A write that fails for a moment only is tried again after so many seconds.
-PASSING = (TrackerError.TRANSPORT, TrackerError.RATE_LIMITED)
 PAUSES = (1.0, 3.0)
-_NO_ANSWER = f"the tracker did not answer within {TRACKER_DEADLINE:g} s"
+NO_ANSWER = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
 
 
 def planned(claim: Claim, write: Write, now: float) -> EffectPlanned:
@@ -76,18 +78,26 @@ async def deliver(
     again: bool = False,
     by_hand: bool = False,
     pauses: Sequence[float] = PAUSES,
+    patience: Patience | None = None,
 ) -> Delivery:
     """Carry it out; not ok where the source refused. `again`: it may have happened before a crash. `by_hand`: the
-    run that planned it was started by a person. What fails for a moment is tried again after each of the `pauses`.
+    run that planned it was started by a person. What fails for a moment is tried again after each of the `pauses`,
+    what meets a limit of the tracker as its `patience` says.
 
     The caller has recorded the plan, and posts `done`. Whoever dies in between asks again after the next start.
     """
-    for pause in (*pauses, None):
+    more = iter(pauses)
+    while True:
         failure, said = await _tried(effect, source, again=again, by_hand=by_hand)
-        if failure is None or failure.kind not in PASSING or pause is None:
+        if failure is None:
             break
         again = True  # what was not answered may have happened
-        await anyio.sleep(min(max(pause, (failure.until or 0.0) - now()), TRACKER_DEADLINE))
+        if patience and await patience.outlasts(failure):
+            continue
+        pause = next(more, None) if failure.passing else None
+        if pause is None:
+            break
+        await anyio.sleep(pause)
     state = said if effect.verb == "transition" else ""
     elsewhere = state and state.lower() != effect.argument.lower()
     detail = f"none needed, the issue is in {state}" if elsewhere else said
@@ -119,7 +129,7 @@ async def _tried(
     except TrackerError as failure:
         return failure, ""
     except TimeoutError:
-        return TrackerError(TrackerError.API, _NO_ANSWER), ""
+        return TrackerError(TrackerError.TRANSPORT, NO_ANSWER), ""
     return None, said
 
 
@@ -137,19 +147,21 @@ async def _is_there(effect: EffectPlanned, source: Source) -> bool:
     return any(mark_of(comment.body) == effect.effect_id for comment in issue.comments or ())
 
 
-async def announce(
-    claim: Claim, writes: Sequence[Write], source: Source, ledger: Ledger, now: Callable[[], float]
-) -> None:
-    """Write what a source has to say when the agent is at work; nobody waits for the entries among it."""
+async def announce(claim: Claim, writes: Sequence[Write], source: Source, context: Context) -> None:
+    """Write what a source has to say when the agent is at work; nobody waits for the entries among it. What a limit
+    of the tracker postpones is written when the run ends."""
+    ledger, now = context.ledger, context.clock.now
     effects = [planned(claim, write, now()) for write in writes]
     ledger.post(*effects)
     for effect in effects:
         if effect.verb != "record":
             await ledger.flushed()
-            ledger.post((await deliver(effect, source, now)).done)
+            with suppress(Postponed):
+                patience = Patience(context.limit, waits=False)
+                ledger.post((await deliver(effect, source, now, patience=patience)).done)
 
 
-async def show_progress(issue: Issue, begun_in: str, source: Source, warn: Callable[[str, str], None]) -> str:
+async def show_progress(issue: Issue, begun_in: str, source: Source, context: Context, run_id: str) -> str:
     """Move an issue to the in-progress state, unless somebody, perhaps the agent, has moved it from the state that
     its run began in. The answer is the new state, empty where it was not moved.
 
@@ -162,10 +174,15 @@ async def show_progress(issue: Issue, begun_in: str, source: Source, warn: Calla
         with anyio.fail_after(TRACKER_DEADLINE):
             found = await source.fetch(issue.id)
         if found.state != begun_in:
+            context.figures.counts.add("dispatch_transitions", result="skipped")
             return ""
         with anyio.CancelScope(shield=True), anyio.fail_after(TRACKER_DEADLINE):
             await source.transition(issue.id, target)
     except (TrackerError, TimeoutError) as error:
-        warn(f"the transition to {target} failed", str(error) or _NO_ANSWER)
+        context.limit.is_met(error)
+        context.figures.counts.add("dispatch_transitions", result="error")
+        what = f"the transition to {target} failed"
+        context.note("warning", what, str(error) or NO_ANSWER, issue_id=issue.id, run_id=run_id)
         return ""
+    context.figures.counts.add("dispatch_transitions", result="success")
     return target

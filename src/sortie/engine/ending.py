@@ -18,17 +18,27 @@ from ..core.records import Claim
 from ..errors import TrackerError
 from ..sources.source import Source
 from .context import Context
-from .effects import TRACKER_DEADLINE, deliver, entries, planned
+from .effects import NO_ANSWER, TRACKER_DEADLINE, deliver, entries, planned
+from .tracker_limit import Patience
 
 
 class Ending:
     """`issue` is the last known version; it is looked up again only where a fingerprint is needed.
 
-    `is_latest` says that no look has shown something else of it since.
+    `is_latest` says that no look has shown something else of it since, `waits` that there is time to wait for the
+    end of a limit of the tracker. Without it, or where we are asked to stop meanwhile, `Postponed` is raised: the
+    verdict is on record, and `resume` goes on.
     """
 
     def __init__(
-        self, context: Context, source: Source, claim: Claim, issue: Issue, *, is_latest: bool = True
+        self,
+        context: Context,
+        source: Source,
+        claim: Claim,
+        issue: Issue,
+        *,
+        is_latest: bool = True,
+        waits: bool = True,
     ) -> None:
         self._context = context
         self._ledger = context.ledger
@@ -36,11 +46,12 @@ class Ending:
         self._claim = claim
         self._issue = issue
         self._is_latest = is_latest
+        self._waits = waits
 
-    async def finish(self, outcome: Outcome, usage: Usage) -> None:
+    async def finish(self, outcome: Outcome, usage: Usage, model: str = "") -> None:
         redact = self._context.redactor.text
         outcome = replace(outcome, reason=redact(outcome.reason), error=redact(outcome.error))
-        writes = self._writes(outcome, usage)
+        begun, writes = self._left(), self._writes(outcome, usage)
         ended = like(
             ev.RunEnded,
             outcome,
@@ -48,24 +59,31 @@ class Ending:
             issue_id=self._claim.issue_id,
             run_id=self._claim.run_id,
             usage=usage,
+            model=model,
             handoff_planned=any(write.verb == "transition" for write in writes),
             fingerprint=fingerprint(self._issue) if self._issue.comments is not None else "",
         )
         handed = None
-        if writes:
+        if begun or writes:
             await self._ledger.record(ended, *writes)
+            await self._deliver(begun, again=True)
             handed = await self._deliver(writes, again=False)
         else:
             self._ledger.post(ended)
         await self._settle(outcome, usage, handed)
 
-    async def resume(self, ended: ev.RunEnded, pending: Sequence[ev.EffectPlanned], *, handed_before: bool) -> None:
+    async def resume(self, ended: ev.RunEnded, *, handed_before: bool) -> None:
         """Go on after a crash: the verdict stands, what is pending is delivered, the claim is given up.
 
         `handed_before` says that the hand-off was made already, wherever a person has moved the issue since.
         """
-        handed = await self._deliver(pending, again=True)
+        handed = await self._deliver(self._left(), again=True)
         await self._settle(like(Outcome, ended), ended.usage, handed_before or handed, seen=ended.fingerprint)
+
+    def _left(self) -> list[ev.EffectPlanned]:
+        """Writes of this run that were planned and not made."""
+        effects = self._context.schedule.effects.values()
+        return [one for one in effects if one.run_id == self._claim.run_id and one.verb != "record"]
 
     def _writes(self, outcome: Outcome, usage: Usage) -> list[ev.EffectPlanned]:
         if is_not_begun(self._context.schedule, self._claim, outcome, usage):
@@ -83,7 +101,14 @@ class Ending:
             if effect.verb == "record":
                 continue
             await self._ledger.flushed()  # that the one before was made is known before the next one is
-            delivery = await deliver(effect, self._source, self._now, again=again, by_hand=self._claim.by_hand)
+            delivery = await deliver(
+                effect,
+                self._source,
+                self._now,
+                again=again,
+                by_hand=self._claim.by_hand,
+                patience=Patience(self._context.limit, waits=self._waits),
+            )
             self._ledger.post(delivery.done)
             if effect.verb == "transition":
                 self._issue = replace(self._issue, state=delivery.state or self._issue.state)
@@ -116,7 +141,8 @@ class Ending:
             state=self._issue.state if self._is_latest else None,
             fingerprint=seen,
         )
-        told = self._source.writes_when_settled(self._issue, claim, outcome, result)
+        begun = not is_not_begun(schedule, claim, outcome, usage)
+        told = self._source.writes_when_settled(self._issue, claim, outcome, result) if begun else ()
         self._ledger.post(
             *settled,
             *(self._context.moved(claim.issue_id, result.left) if result.left else ()),
@@ -130,9 +156,10 @@ class Ending:
                 self._issue = await self._source.fetch(self._claim.issue_id)
                 self._is_latest = True
         except (TrackerError, TimeoutError) as error:
+            self._context.limit.is_met(error)
             self._context.note(
                 "warning",
-                f"the issue could not be looked at again: {error}",
+                f"the issue could not be looked at again: {str(error) or NO_ANSWER}",
                 issue_id=self._claim.issue_id,
                 run_id=self._claim.run_id,
             )

@@ -16,7 +16,7 @@ from ..core.observe import Look, observe, outdates
 from ..errors import SortieError, TrackerError, WorkspaceError
 from ..sources.source import Source
 from .context import Context
-from .effects import TRACKER_DEADLINE
+from .effects import NO_ANSWER, TRACKER_DEADLINE
 
 # A file that changes all the time is not read all the time: looking takes a twentieth of it at the most.
 SHORTEST_PAUSE = 0.02
@@ -28,7 +28,8 @@ PAUSE_AFTER_A_FAILURE = 1.0
 class Looker:
     """`known` says that the last look worked: otherwise nothing new starts, and `trouble` is why.
 
-    `done` is the number of the last look that came to an end, `failures` how many failed in a row.
+    `done` is the number of the last look that came to an end, `failures` how many failed in a row; `asking` is the
+    source that is being asked now.
     """
 
     def __init__(self, context: Context, verify: Callable[[], None]) -> None:
@@ -43,8 +44,11 @@ class Looker:
         self._warned: set[str] | None = None
         self._has_seen_work = False
         self._last_source: Source | None = None
+        self.asking: Source | None = None
         self.trouble: SortieError | None = None
+        self._has_complained = False
         self._begun = self.done = self.failures = 0
+        self._looked = anyio.Event()
         context.ledger.listen(self._heard)
 
     @property
@@ -72,50 +76,53 @@ class Looker:
                 await anyio.sleep(min(max(SHORTEST_PAUSE, took * PAUSE_FOR_EACH_SECOND), LONGEST_PAUSE))
                 with anyio.move_on_after(self._pause(hurried)):
                     await self._asked.wait()
-                await self._left_alone()
+                await self._context.limit.over()
 
     def _pause(self, hurried: bool) -> float:
         return PAUSE_AFTER_A_FAILURE if hurried and self.trouble else self._context.source.poll_interval
 
-    async def _left_alone(self) -> None:
-        """In steps, because a timer stands still while the computer sleeps, and the clock does not."""
-        until = self.trouble.until if isinstance(self.trouble, TrackerError) else None
-        while until is not None:
-            left = until - self._context.clock.now()
-            if left <= 0:
-                return
-            await anyio.sleep(min(left, self._context.source.poll_interval))
-
     async def look(self) -> None:
         context, source = self._context, self._context.source
         self._touched = set()
+        self.asking = source
         self._begun += 1
+        began = anyio.current_time()
         try:
             self._verify()
             with anyio.fail_after(TRACKER_DEADLINE):
                 found = await source.look(context.schedule)
         except TimeoutError:
-            message = f"the tracker did not answer within {TRACKER_DEADLINE:g} s."
-            self._failed(TrackerError(TrackerError.TRANSPORT, message))
+            self._failed(TrackerError(TrackerError.TRANSPORT, NO_ANSWER))
         except (TrackerError, WorkspaceError) as error:
             self._failed(error)
         else:
             self._worked(source, found)
         finally:
-            self._touched = None
+            self._touched = self.asking = None
+        why = context.redactor.text(str(self.trouble)) if self.trouble else ""
+        context.figures.looked(context.clock.now(), anyio.current_time() - began, why)
         self.done = self._begun
+        self._looked.set()
+        self._looked = anyio.Event()
+
+    async def looked(self, after: int) -> int:
+        """Wait for the end of a look whose number is higher; the number of the last one."""
+        while self.done <= after:
+            await self._looked.wait()
+        return self.done
 
     def _failed(self, error: SortieError) -> None:
-        if str(error) != str(self.trouble):
+        if not self._context.limit.is_met(error) and str(error) != str(self.trouble):
             self._context.note("warning", f"{_what(error)} cannot be used; nothing new starts", str(error))
+            self._has_complained = True
         self.trouble = error
         self.failures += 1
 
     def _worked(self, source: Source, found: Look) -> None:
         context = self._context
-        if self.trouble:
+        if self.trouble and self._has_complained:
             context.note("info", f"{_what(self.trouble)} can be used again")
-        self.trouble = None
+        self.trouble, self._has_complained = None, False
         self.failures = 0
         if source is not self._last_source and self._last_source is not None:
             found = replace(found, changed=None)  # other rules make other views

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from secrets import token_hex
 
 import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
 from ..core.observe import seen_now, view_of
-from ..core.operator import VERBS, Reply, find, move, obey
+from ..core.operator import VERBS, Reply, answer, find, move, obey
 from ..core.schedule import Schedule
 from ..errors import SortieError, StoreError, TrackerError
 from ..sources.source import Source
@@ -18,13 +19,19 @@ from .active_run import ActiveRun
 from .context import Context
 from .effects import TRACKER_DEADLINE
 
+ANSWER = "answer"
+REFRESH = "refresh"
+
 
 class OperatorCommands:
-    """Commands come through the database, from other processes: its version shows whether there can be any."""
+    """Commands come through the database, from other processes: its version shows whether there can be any.
+    `look_now` makes somebody look at the source."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, look_now: Callable[[], object]) -> None:
         self._context = context
+        self._look_now = look_now
         self._version = -1
+        self._last_taken = 0
         self._waiting: list[CommandRow] = []
 
     async def look(self) -> bool:
@@ -33,7 +40,9 @@ class OperatorCommands:
         version = store.version()
         if not self._waiting and version != self._version:
             try:
-                self._waiting = await store.read(pending_commands)
+                pending = await store.read(pending_commands)
+                # Those that are being carried out wait for the tracker, or for the disk.
+                self._waiting = [command for command in pending if command.id > self._last_taken]
                 self._version = version
             except StoreError:
                 pass  # asked again soon
@@ -44,27 +53,46 @@ class OperatorCommands:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
+        self._last_taken = waiting[-1].id
         ledger, stopping = self._context.ledger, []
         for command in waiting:
-            problem = await self._fetch(command.issue) if command.verb == "start" else ""
-            now = self._context.clock.now()
-            answer = await carry_out(self._context.schedule, self._context.source, command.verb, command.issue, now)
-            if problem and not answer.ok:
-                answer = replace(answer, outcome=problem)
-            done = ev.Commanded(
-                at=now,
-                issue_id=answer.issue_id,
-                command_id=command.id,
-                verb=command.verb,
-                outcome=answer.outcome,
-                ok=answer.ok,
-            )
-            ledger.post(done, *answer.events)
-            stopping += [event.issue_id for event in answer.events if isinstance(event, ev.Stopping)]
+            reply = await self._reply(command)
+            ledger.post(self._done(command, reply), *reply.events)
+            stopping += [event.issue_id for event in reply.events if isinstance(event, ev.Stopping)]
         await ledger.flushed()
         for issue_id in stopping:
             if run := runs.get(issue_id):
                 run.stop()
+
+    async def turn_away(self) -> None:
+        """While we are leaving nothing is looked at any more; everything else is left to the next start."""
+        await self.look()
+        waiting, self._waiting = self._waiting, []
+        leaving = Reply(False, "The service is stopping; the next start looks at the source by itself.")
+        self._context.ledger.post(*(self._done(one, leaving) for one in waiting if one.verb == REFRESH))
+
+    def _done(self, command: CommandRow, reply: Reply) -> ev.Commanded:
+        return ev.Commanded(
+            at=self._context.clock.now(),
+            issue_id=reply.issue_id,
+            command_id=command.id,
+            verb=command.verb,
+            outcome=reply.outcome,
+            ok=reply.ok,
+        )
+
+    async def _reply(self, command: CommandRow) -> Reply:
+        schedule, source, clock = self._context.schedule, self._context.source, self._context.clock
+        if command.verb == REFRESH:
+            self._look_now()
+            return Reply(True, "The source is looked at now.")
+        if command.verb == ANSWER:
+            text = self._context.redactor.text(command.text)
+            comment = source.answer_comment(text)
+            return answer(schedule, command.issue, text, clock.now(), answer_id=token_hex(8), comment=comment)
+        problem = await self._fetch(command.issue) if command.verb == "start" else ""
+        reply = await carry_out(schedule, source, command.verb, command.issue, clock.now())
+        return replace(reply, outcome=problem) if problem and not reply.ok else reply
 
     async def _fetch(self, name: str) -> str:
         """An issue that no look has shown is looked up, so that a run of it can be asked for; why that failed."""
@@ -75,7 +103,8 @@ class OperatorCommands:
             with anyio.fail_after(TRACKER_DEADLINE):
                 issue = await context.source.find(name)
         except TrackerError as error:
-            return f"{name} was not found: {error}"
+            is_known = error.kind == TrackerError.NOT_FOUND
+            return f"{name} {'was not found' if is_known else 'cannot be looked up'}: {error}"
         except TimeoutError:
             return f"{name} cannot be looked up: the tracker did not answer within {TRACKER_DEADLINE:g} s."
         view = view_of(issue, context.schedule.policy, parked=issue.id in context.schedule.parked)

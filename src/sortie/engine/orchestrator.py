@@ -29,18 +29,28 @@ from ..sources.source import Source
 from ..store import Store
 from ..workspace.directory import Root
 from .active_run import ActiveRun
+from .answers import AnswerComments
 from .cleanup import Cleanup
 from .clock import Clock
 from .context import Context, HostPool
 from .dispatcher import Dispatcher
 from .ledger import Ledger, Listener
 from .looker import Looker
+from .notifying import Notifying
 from .operator_commands import OperatorCommands
 from .readiness import Readiness, is_certain
 from .recorder import Recorder
 from .recovery import Recovery
 from .report import LiveReport, Summary, live_report, summarise
-from .watch import SourceRenewal, Watch, keep_hosts_known, look_after_orphans
+from .watch import (
+    SourceRenewal,
+    Watch,
+    keep_call_use_known,
+    keep_figures,
+    keep_figures_known,
+    keep_hosts_known,
+    look_after_orphans,
+)
 
 TRIES_BEFORE_GIVING_UP = 3
 DISK_PATIENCE = 5.0
@@ -72,8 +82,10 @@ class Orchestrator:
         self._clock = clock or Clock()
         self._context: Context | None = None
         self._dispatcher: Dispatcher | None = None
+        self._looker: Looker | None = None
         self._began = False
         self._draining = asyncio.Event()
+        self.dashboard = ""  # where people can watch it; told to whoever asks who has the store
 
     @classmethod
     def for_workflow(
@@ -146,7 +158,7 @@ class Orchestrator:
         source = self._source
         workflow, root = Path(source.name), Path(source.workspace_root)
         is_file = workflow.is_file()  # a source may have any name
-        holder = {"workflow": source.name}
+        holder = {"workflow": source.name, **({"dashboard": self.dashboard} if self.dashboard else {})}
         async with Store.open(
             self._store_path, holder=holder, root=root, workflow=workflow if is_file else None
         ) as store:
@@ -157,6 +169,7 @@ class Orchestrator:
                 hosts=self._hosts,
                 redactor=Redactor(source.secrets),
                 fence=secrets.token_hex(8),
+                leaving=self._draining,
             )
             try:
                 await self._work(context, Root(root), until_idle=until_idle)
@@ -173,6 +186,12 @@ class Orchestrator:
         """Start nothing more, end the agents, keep what is needed to resume them, return from `run`."""
         self._draining.set()
 
+    def look(self) -> None:
+        """Look at the source soon, because somebody says that something changed; what it is the look finds out.
+        Before there is anything to look with, nothing happens: the first look comes by itself."""
+        if self._looker:
+            self._looker.ask()
+
     async def kill_agents(self) -> None:
         """End every process of every run by force. The next start closes their runs as it does after a crash."""
         for host in self._hosts.all():
@@ -187,15 +206,26 @@ class Orchestrator:
     async def _close(self, context: Context) -> None:
         for host in self._hosts.all():
             await host.aclose()
-        await context.source.aclose()
+        for source in (*context.earlier, context.source):
+            await source.aclose()
+        await keep_figures(context)
 
     async def _work(self, context: Context, root: Root, *, until_idle: bool) -> None:
+        async with anyio.create_task_group() as writing:
+            writing.start_soon(context.ledger.write_forever)
+            await self._work_off(context, root, until_idle=until_idle)
+            # The writer ends last: what ends before it may have something to write, and wait for that.
+            await context.ledger.flushed()
+            writing.cancel_scope.cancel()
+
+    async def _work_off(self, context: Context, root: Root, *, until_idle: bool) -> None:
         async with anyio.create_task_group() as background:
-            background.start_soon(context.ledger.write_forever)
             self._open(context)
             context.source.remember(context.schedule)
-            recorder = Recorder(context)
-            background.start_soon(recorder.run_forever)
+            queues = (Recorder(context), AnswerComments(context))
+            for queue in queues:
+                background.start_soon(queue.run_forever)
+            background.start_soon(Notifying(context, self.dashboard).run_forever)
             await self._hosts.refresh()
             recovery = Recovery(context)
             await self._unless_draining(recovery.run)
@@ -208,13 +238,16 @@ class Orchestrator:
                 for run, charged in recovery.attached:
                     dispatcher.follow(run, charged)
                 service = _Service(context, dispatcher, root, self.drain)
+                self._looker = service.looker
+                for step in recovery.postponed:
+                    runs.start_soon(step)
                 service.start(background, until_idle=until_idle)
                 background.start_soon(self._stop_when_asked, context, service)
                 await self._dispatch_until_done(context, service, until_idle=until_idle)
                 service.looker.stop()
                 await dispatcher.stop_all()
-            await recorder.finish()
-            await context.ledger.flushed()
+            for queue in queues:
+                await queue.finish()
             background.cancel_scope.cancel()
 
     async def _unless_draining(self, step: Callable[[], Awaitable[None]]) -> None:
@@ -246,9 +279,10 @@ class Orchestrator:
             await service.commands.look()
             await service.commands.obey(service.dispatcher.runs)
             service.readiness.look()
-            await service.dispatcher.dispatch(candidates_known=service.looker.known)
+            known = service.looker.known and not context.limit.left()  # to start a run its issue is asked for
+            await service.dispatcher.dispatch(candidates_known=known)
             if until_idle and not service.is_busy():
-                if service.looker.trouble and service.looker.failures >= TRIES_BEFORE_GIVING_UP:
+                if service.looker.trouble and service.looks_in_vain():
                     raise service.looker.trouble
                 if 0 < confirmed_by <= service.looker.done and not service.looker.trouble:
                     return
@@ -264,6 +298,7 @@ class Orchestrator:
         moments = [now + LONGEST_WAIT]
         moments += [waiting.retry.due_at for waiting in schedule.waiting.values() if waiting.retry.due_at > now]
         moments += [pause.until for pause in schedule.pauses.values() if pause.until > now]
+        moments += [context.limit.until] if context.limit.until > now else []
         if late := next_deadline(dispatcher.liveness(), schedule.policy):
             moments.append(late)
         return max(min(moments) - now, 0.0)
@@ -295,7 +330,7 @@ class _Service:
         self.dispatcher = dispatcher
         self.looker = Looker(context, root.verify)
         self.readiness = Readiness(context)
-        self.commands = OperatorCommands(context)
+        self.commands = OperatorCommands(context, self.looker.ask)
         self.cleanup = Cleanup(context)
         self.renewal = SourceRenewal(context, self.looker, dispatcher, self.cleanup)
         self.watch = Watch(context, self.looker, self.readiness, self.commands, self.renewal, drain)
@@ -305,9 +340,18 @@ class _Service:
         tasks.start_soon(self.cleanup.run_forever)
         tasks.start_soon(self.watch.run_forever)
         tasks.start_soon(keep_hosts_known, self._context)
+        tasks.start_soon(keep_call_use_known, self._context, self.looker)
         tasks.start_soon(look_after_orphans, self._context)
+        tasks.start_soon(keep_figures_known, self._context)
+        tasks.start_soon(self._context.figures.measure_lag)
+
+    def looks_in_vain(self) -> bool:
+        return self.looker.failures >= TRIES_BEFORE_GIVING_UP
 
     def is_busy(self) -> bool:
-        schedule = self._context.schedule
+        """Runs that nobody follows are those whose settlement a limit of the tracker holds up since the start. The
+        end of a limit is waited for, unless another one has followed each time."""
+        schedule, limit = self._context.schedule, self._context.limit
         due = schedule.waiting and not self.looker.trouble and not is_certain(schedule)
-        return bool(self.dispatcher.runs or due or self.cleanup.busy)
+        held = limit.left() and not self.looks_in_vain()
+        return bool(self.dispatcher.runs or schedule.running or due or held or self.cleanup.busy)

@@ -16,9 +16,8 @@ from pathlib import Path
 import anyio
 from msgspec.structs import replace
 
-from ..agents.agent import Finding
 from ..agents.program import run_command
-from ..core.model import Issue
+from ..core.model import Finding, Issue
 from ..core.records import Claim
 from ..hosts.local_host import LocalHost
 from ..hosts.run_once import Finished, run_once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -28,9 +29,17 @@ class RunReport(Struct, frozen=True, kw_only=True):
     usage: Usage
     last_line: str
     ending: bool
+    agent: str = ""
+    model: str = ""
+    workspace: str = ""
+    url: str = ""
 
 
 class LiveReport(Struct, frozen=True, kw_only=True):
+    """`last_look_at` is the end of the last look at the source, in the same time as `now`; 0 before the first one.
+    `loop_lag` is how late the event loop was at the worst in the last seconds. The counts are there for readers who
+    are not told one by one what waits and is parked."""
+
     now: float
     running: tuple[RunReport, ...]
     waiting: tuple[Waiting, ...]
@@ -38,6 +47,14 @@ class LiveReport(Struct, frozen=True, kw_only=True):
     ready: int
     slots: int
     today: Spent
+    waiting_count: int = 0
+    parked_count: int = 0
+    draining: bool = False
+    loop_lag: float = 0.0
+    last_look_at: float = 0.0
+    last_look_error: str = ""
+    look_seconds: float = 0.0
+    pid: int = 0
 
 
 class Summary(Struct, frozen=True, kw_only=True):
@@ -59,15 +76,23 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
-    schedule, now = context.schedule, context.clock.now()
+    schedule, now, figures = context.schedule, context.clock.now(), context.figures
     return LiveReport(
         now=now,
         running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
         waiting=tuple(sorted(schedule.waiting.values(), key=lambda item: item.retry.due_at)),
         parked=tuple(schedule.parked.values()),
+        waiting_count=len(schedule.waiting),
+        parked_count=len(schedule.parked),
         ready=sum(map(len, context.ledger.queue.groups.values())),
         slots=schedule.policy.max_concurrent,
         today=schedule.spent_today(context.clock.day(now)),
+        draining=context.leaving.is_set(),
+        loop_lag=figures.loop_lag,
+        last_look_at=figures.looked_at,
+        last_look_error=figures.look_error,
+        look_seconds=figures.look_seconds,
+        pid=os.getpid(),
     )
 
 
@@ -86,6 +111,10 @@ def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunReport:
         usage=run.usage,
         last_line=run.last_line,
         ending=bool(claim.stop) or claim.ended,
+        agent=claim.agent,
+        model=run.model,
+        workspace=claim.workspace,
+        url=run.issue.url,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 from anyio.abc import TaskStatus
@@ -12,6 +13,8 @@ from anyio.abc import TaskStatus
 from ..process.orphans import orphan_tracker
 from .orchestrator import Orchestrator
 from .report import Summary
+
+log = logging.getLogger(__name__)
 
 # A terminal, a shell and `timeout` may each pass on what was one wish of one person.
 ASKED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -28,15 +31,17 @@ def serve(
     until_idle: bool = False,
     on_drain: Callable[[], object] = _nothing,
     before_exit: Callable[[], object] = _nothing,
+    beside: Sequence[Callable[[], Awaitable[None]]] = (),
 ) -> Summary:
     """Run it to its end. The first SIGINT, SIGTERM or SIGHUP drains, the next ends at once; agents survive neither.
 
     The process is the orchestrator's alone: no child that came to it in another session outlives it. Signals within
     half a second are one. `on_drain` is called when the next one would count, `before_exit` before it takes effect,
-    for whoever has a terminal to put in order.
+    for whoever has a terminal to put in order. What goes on `beside` it is cancelled when it has ended; that one of
+    these fails is told to `logging`, and no reason to end.
     """
     with orphan_tracker.sole_parent():
-        return anyio.run(_serve, orchestrator, until_idle, on_drain, before_exit)
+        return anyio.run(_serve, orchestrator, until_idle, on_drain, before_exit, beside)
 
 
 async def _serve(
@@ -44,9 +49,12 @@ async def _serve(
     until_idle: bool,
     on_drain: Callable[[], object],
     before_exit: Callable[[], object],
+    beside: Sequence[Callable[[], Awaitable[None]]],
 ) -> Summary:
     async with anyio.create_task_group() as tasks:
         await tasks.start(_obey_signals, orchestrator, on_drain, before_exit)
+        for one in beside:
+            tasks.start_soon(_unharmed_by, one)
         try:
             summary = await orchestrator.run(until_idle=until_idle)
         finally:
@@ -54,6 +62,13 @@ async def _serve(
                 await orphan_tracker.end_all()
         tasks.cancel_scope.cancel()
     return summary
+
+
+async def _unharmed_by(one: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await one()
+    except Exception:
+        log.exception("something beside the service failed; the service goes on without it")
 
 
 async def _obey_signals(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 
 from ..core import events as ev
+from ..core.model import like
 from ..core.redact import Redactor
-from ..errors import ConfigurationError, TrackerError
+from ..errors import ConfigurationError, StoreError, TrackerError
 from ..file_watch import FileWatch
 from ..process.orphans import Orphan, orphan_tracker
-from ..sources.source import Source
+from ..store.call_use import CallFigures
 from .cleanup import Cleanup
 from .context import Context
 from .dispatcher import Dispatcher
@@ -23,6 +26,9 @@ CHECK_EVERY = 0.5
 HOSTS_EVERY = 5.0
 ORPHANS_EVERY = 5.0
 CLOSING_DEADLINE = 5.0
+CALL_USE_EVERY = 5.0
+CALL_USE_IS_CURRENT_FOR = 30.0
+FIGURES_EVERY = 5.0
 
 # An agent that leaves behind thousands of processes must not fill the store.
 ORPHANS_NAMED = 5
@@ -36,7 +42,6 @@ class SourceRenewal:
         self._looker = looker
         self._dispatcher = dispatcher
         self._cleanup = cleanup
-        self._earlier: list[Source] = []
 
     def renew(self) -> None:
         """Take over changed settings; runs in progress keep what they began with."""
@@ -45,8 +50,9 @@ class SourceRenewal:
         if renewal is None:
             return
         if renewal.source is not context.source:
-            self._earlier.append(context.source)
+            context.earlier.append(context.source)
             context.source = renewal.source
+            context.limit.forget()
             context.redactor = Redactor(renewal.source.secrets)
             context.ledger.post(ev.PolicySet(at=context.clock.now(), policy=renewal.source.policy))
             self._looker.ask()
@@ -55,11 +61,14 @@ class SourceRenewal:
         context.wake.set()
 
     async def close_earlier(self) -> None:
-        if not self._earlier or self._cleanup.busy:
+        context, runs = self._context, self._dispatcher.runs
+        # Runs that nobody follows are settled with the source that was there when that began.
+        if not context.earlier or self._cleanup.busy or context.schedule.running.keys() - runs.keys():
             return
-        in_use = {id(run.source) for run in self._dispatcher.runs.values()} | {id(self._context.source)}
-        for source in [source for source in self._earlier if id(source) not in in_use]:
-            self._earlier.remove(source)
+        in_use = [context.source, self._looker.asking, *(run.source for run in runs.values())]
+        for source in [one for one in context.earlier if not any(one is used for used in in_use)]:
+            context.earlier.remove(source)
+            context.figures.collect([source])
             try:
                 with anyio.fail_after(CLOSING_DEADLINE):
                     await source.aclose()
@@ -102,7 +111,9 @@ class Watch:
     async def _check(self) -> None:
         self._notice_loss()
         await self._renewal.close_earlier()
-        if self._readiness.look() or await self._commands.look():
+        if self._context.leaving.is_set():
+            await self._commands.turn_away()
+        elif self._readiness.look() or await self._commands.look():
             self._context.wake.set()
 
     def _notice_loss(self) -> None:
@@ -113,6 +124,33 @@ class Watch:
             message = f"{store.loss}: nothing more starts, the agents are being ended"
             self._context.note("error", message)
             self._drain()
+
+
+async def keep_call_use_known(context: Context, looker: Looker) -> None:
+    """Commands read nothing but the store, so it has what the server of the tracker allows, as of the last look."""
+    known, told_at, looks = None, -math.inf, 0
+    while True:
+        looks = await looker.looked(looks)
+        use, now = context.source.call_use(), anyio.current_time()
+        if use is None or (use == known and now - told_at < CALL_USE_IS_CURRENT_FOR):
+            continue
+        known, told_at = use, now
+        with suppress(StoreError):  # the next look has newer ones
+            as_of = context.clock.on_calendar(context.clock.now())
+            await context.ledger.store.keep_call_figures(like(CallFigures, use, as_of=as_of))
+        await anyio.sleep(CALL_USE_EVERY)
+
+
+async def keep_figures(context: Context) -> None:
+    """What was counted and follows from no event, added to the store."""
+    context.figures.collect([*context.earlier, context.source])
+    await context.figures.keep(context.ledger.store)
+
+
+async def keep_figures_known(context: Context) -> None:
+    while True:
+        await anyio.sleep(FIGURES_EVERY)
+        await keep_figures(context)
 
 
 async def keep_hosts_known(context: Context) -> None:

@@ -1,0 +1,63 @@
+"""What the engine counts of itself that follows from no event: looks, calls to the tracker, how late its loop is.
+
+It is kept in memory and added to the store every few seconds, where there is something new, and at the end. Whoever
+is killed in between has lost a few seconds of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import anyio
+
+from ..errors import StoreError
+from ..sources.source import Source
+from ..store import Store
+from ..store.counters import Counts
+
+# The loop is late by the worst of so many last seconds.
+LAG_EVERY = 1.0
+LAGS = 10
+
+
+class Figures:
+    """`looked_at` is the end of the last look in the time by which runs are scheduled, 0 before the first;
+    `look_error` is why it failed, `look_seconds` how long it took."""
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.looked_at = self.look_seconds = 0.0
+        self.look_error = ""
+        self._lags: deque[float] = deque(maxlen=LAGS)
+
+    @property
+    def loop_lag(self) -> float:
+        """Seconds by which somebody who wanted to be woken was woken too late, at the worst, lately."""
+        return max(self._lags, default=0.0)
+
+    def looked(self, now: float, seconds: float, error: str) -> None:
+        self.looked_at, self.look_seconds, self.look_error = now, seconds, error
+        self.counts.add("poll_cycles", result="error" if error else "success")
+        self.counts.observe("poll_duration_seconds", seconds)
+
+    async def measure_lag(self) -> None:
+        while True:
+            due = anyio.current_time() + LAG_EVERY
+            await anyio.sleep(LAG_EVERY)
+            self._lags.append(max(anyio.current_time() - due, 0.0))
+
+    def collect(self, sources: Iterable[Source]) -> None:
+        """What they have asked of their trackers since they were last asked for it."""
+        for source in sources:
+            for (operation, result), calls in source.requests_made().items():
+                self.counts.add("tracker_requests", calls, operation=operation, result=result)
+
+    async def keep(self, store: Store) -> None:
+        """Add what is new to the store; what that does not take is added the next time."""
+        counts, self.counts = self.counts, Counts()
+        if counts:
+            try:
+                await store.add_counts(counts)
+            except StoreError:
+                self.counts.join(counts)
