@@ -1,0 +1,83 @@
+"""What waits for a person: questions of agents, failures, reviews, and what keeps everything from starting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from sqlite3 import Connection
+from typing import Literal
+
+from msgspec import Struct
+
+from ..core.schedule import Schedule
+from ..store.queries import handed_over, last_title
+from .words import seconds_of, stamp
+
+Hide = Callable[[str], str]
+NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent"]
+
+OUT_OF_BUDGET = ("day-budget", "whole-budget")
+# Nobody tells us when a person has looked at what was handed over; after so long it is old news.
+REVIEW_KEPT = 7 * 86400.0
+MOST_REVIEWS = 20
+
+
+class Need(Struct, frozen=True, kw_only=True):
+    """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues;
+    `review` was handed over by its agent; `out-of-budget` and `agent` are about many issues and name none."""
+
+    kind: NeedKind
+    text: str
+    issue_id: str = ""
+    identifier: str = ""
+    title: str = ""
+    since: float | None = None
+    can_answer: bool = False
+
+
+def parked_needs(schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Need]:
+    """Questions before failures, and who waits longest first."""
+    order = {"signal": 0, "error": 1, "budget": 2, "operator": 3}
+    for parked in sorted(schedule.parked.values(), key=lambda one: (order.get(one.park.kind, 4), one.since)):
+        yield Need(
+            kind=parked.park.kind,
+            text=hide(parked.park.reason),
+            issue_id=parked.issue_id,
+            identifier=parked.identifier,
+            title=titles.get(parked.issue_id, ""),
+            since=parked.since,
+            can_answer=parked.park.kind != "budget",
+        )
+
+
+def standstills(schedule: Schedule, hide: Hide) -> Iterator[Need]:
+    """What keeps more than one issue from starting until a person acts."""
+    for name, pause in schedule.pauses.items():
+        if pause.is_fault:
+            yield Need(kind="agent", text=f"The {name} agent cannot run: {hide(pause.detail)}")
+    held = [rule for rule, _ in schedule.skips.values() if rule in OUT_OF_BUDGET]
+    if held:
+        limit = "of the day" if OUT_OF_BUDGET[0] in held else "of all issues together"
+        issues = "1 issue waits" if len(held) == 1 else f"{len(held):,} issues wait"
+        yield Need(kind="out-of-budget", text=f"The budget {limit} is used up; {issues} for more.")
+
+
+def reviews_since(db: Connection, now: float, hide: Hide) -> list[Need]:
+    """What agents handed over lately, the last first."""
+    return [
+        Need(
+            kind="review",
+            text=hide(run.reason),
+            issue_id=run.issue_id,
+            identifier=run.identifier,
+            title=hide(last_title(db, run.issue_id)),
+            since=_moment(run.completed_at),
+        )
+        for run in handed_over(db, stamp(now - REVIEW_KEPT), MOST_REVIEWS)
+    ]
+
+
+def _moment(stamped: str) -> float | None:
+    try:
+        return seconds_of(stamped)
+    except ValueError:
+        return None

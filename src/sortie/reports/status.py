@@ -1,0 +1,320 @@
+"""What runs, waits, is parked and is ready, what was spent, and first of all what needs a person.
+
+Only tables of what is going on are read, and of the log what a few issues were called: it takes as long whatever
+has happened before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from sqlite3 import Connection
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from ..core.model import Usage
+from ..core.policy import Limits, Spent, day_of
+from ..core.ready_queue import dispatch_order
+from ..core.records import Claim
+from ..core.schedule import Schedule
+from ..store.call_use import CallFigures, call_figures
+from ..store.load import look, snapshot
+from ..store.queries import Totals, tool_calls, totals
+from ..workflow.config import Config
+from .needs import Need, parked_needs, reviews_since, standstills
+from .words import stamp
+
+Hide = Callable[[str], str]
+
+# For so many seconds what was left of the tracker's server is told at all.
+FIGURES_KEPT = 86400.0
+# With these rules an issue starts as soon as it is its turn; every other one needs something to happen first.
+ONLY_ITS_TURN = ("", "no-slot", "no-state-slot")
+
+
+class LiveRun(Protocol):
+    """What a service tells of a run that goes on, beyond what the store has."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def turn(self) -> int: ...
+    @property
+    def max_turns(self) -> int: ...
+    @property
+    def quiet_seconds(self) -> float: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def last_line(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+
+
+class LiveRuns(Protocol):
+    """The report of a service: `engine.report.LiveReport`."""
+
+    @property
+    def running(self) -> Sequence[LiveRun]: ...
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """`heard` says that the service told of it just now; else `last_line` and what follows are not known."""
+
+    issue_id: str
+    identifier: str
+    title: str
+    run_id: str
+    attempt: int
+    turn: int
+    agent: str
+    session_id: str
+    workspace: str
+    pid: int | None
+    started_at: str
+    stopping: str
+    age: float = 0.0
+    max_turns: int = 0
+    heard: bool = False
+    last_line: str = ""
+    quiet_seconds: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    model: str = ""
+
+
+class Retrying(Struct, frozen=True, kw_only=True):
+    issue_id: str
+    identifier: str
+    title: str
+    kind: str
+    attempt: int
+    due_at: str
+    error: str
+
+
+class ParkedItem(Struct, frozen=True, kw_only=True):
+    issue_id: str
+    identifier: str
+    title: str
+    kind: str
+    attempt: int
+    since: str
+    reason: str
+
+
+class PausedAgent(Struct, frozen=True, kw_only=True):
+    agent: str
+    kind: str
+    until: str
+    reason: str
+
+
+class Idle(Struct, frozen=True, kw_only=True):
+    """Active, and neither running, waiting nor parked; `rule` is what holds it back, empty where nothing does."""
+
+    issue_id: str
+    identifier: str
+    title: str
+    rule: str
+    detail: str
+
+
+class DayBudget(Struct, frozen=True, kw_only=True):
+    """The limits are None where the workflow is broken: nobody knows them."""
+
+    day: str
+    today: Spent
+    per_day: Limits | None
+    per_issue: Limits | None
+
+
+class TrackerUse(Struct, frozen=True, kw_only=True):
+    calls_last_minute: int
+    calls_per_minute: int
+    limit: int | None
+    remaining: int | None
+    resets_at: str | None
+    held_until: str | None
+    as_of: str
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """`plain` is what programs get by `sortie status --json`. `unreadable` has a sentence for each bad row."""
+
+    now: float
+    service: Mapping[str, Any] | None
+    needs_person: list[Need]
+    running: list[Running]
+    retrying: list[Retrying]
+    parked: list[ParkedItem]
+    paused: list[PausedAgent]
+    totals: Totals
+    workflow_broken: bool
+    ready: list[Idle]
+    held_back: list[Idle]
+    budget: DayBudget
+    tool_calls: dict[str, dict[str, int]]
+    tracker: TrackerUse | None
+    figures: CallFigures | None
+    slots: int
+    unreadable: list[str]
+
+    def plain(self) -> dict[str, Any]:
+        people = ("now", "needs_person", "figures", "slots", "unreadable")
+        told = {name: value for name, value in asdict(self).items() if name not in people}
+        told["running"] = [
+            {name: value for name, value in asdict(one).items() if name in _RUNNING} for one in self.running
+        ]
+        return told
+
+
+# What the store knows of a run; the rest is for people, and only while a service tells it.
+_RUNNING = Running.__struct_fields__[: Running.__struct_fields__.index("age")]
+
+
+def status_report(
+    db: Connection,
+    *,
+    config: Config,
+    broken: bool,
+    service: Mapping[str, Any] | None,
+    now: float,
+    hide: Hide,
+    live: LiveRuns | None = None,
+) -> Status:
+    """`broken`: the workflow cannot be used as it is. `service` is what the holder of the store said of itself."""
+    day, policy = day_of(now), config.policy()
+    with snapshot(db):
+        loaded = look(db, day=day)
+        figures, all_runs, calls = call_figures(db), totals(db), tool_calls(db)
+        reviews = reviews_since(db, now, hide)
+    schedule, titles = loaded.schedule, _titles(loaded.schedule, hide)
+    # Nobody knows what follows from a broken workflow: defaults would make it up.
+    idle = [] if broken else list(_idle(config, schedule, titles, hide))
+    heard = {run.run_id: run for run in live.running} if live else {}
+    busy = {*schedule.running, *schedule.waiting, *schedule.parked, *(item.issue_id for item in idle)}
+    needs = [
+        *parked_needs(schedule, titles, hide),
+        *standstills(schedule, hide),
+        *(review for review in reviews if review.issue_id not in busy),
+    ]
+    return Status(
+        now=now,
+        service=service,
+        needs_person=needs,
+        running=[
+            _running(claim, titles, heard.get(claim.run_id), now, policy.max_turns, hide)
+            for claim in schedule.running.values()
+        ],
+        retrying=[
+            Retrying(
+                issue_id=waiting.issue_id,
+                identifier=waiting.identifier,
+                title=titles.get(waiting.issue_id, ""),
+                kind=waiting.retry.kind,
+                attempt=waiting.retry.attempt,
+                due_at=stamp(waiting.retry.due_at),
+                error=hide(waiting.retry.error),
+            )
+            for waiting in schedule.waiting.values()
+        ],
+        parked=[
+            ParkedItem(
+                issue_id=parked.issue_id,
+                identifier=parked.identifier,
+                title=titles.get(parked.issue_id, ""),
+                kind=parked.park.kind,
+                attempt=parked.park.attempt,
+                since=stamp(parked.since),
+                reason=hide(parked.park.reason),
+            )
+            for parked in schedule.parked.values()
+        ],
+        paused=[
+            PausedAgent(agent=name, kind=pause.error_kind, until=stamp(pause.until), reason=hide(pause.detail))
+            for name, pause in schedule.pauses.items()
+            if pause.is_fault or pause.until > now
+        ],
+        totals=all_runs,
+        workflow_broken=broken,
+        ready=[item for item in idle if item.rule in ONLY_ITS_TURN],
+        held_back=[item for item in idle if item.rule not in ONLY_ITS_TURN],
+        budget=DayBudget(
+            day=day,
+            today=schedule.spent_today(day),
+            per_day=None if broken else config.budget.per_day,
+            per_issue=None if broken else config.budget.per_issue,
+        ),
+        tool_calls=calls,
+        tracker=_tracker(figures, now),
+        figures=figures if figures and now - figures.as_of <= FIGURES_KEPT else None,
+        slots=policy.max_concurrent,
+        unreadable=loaded.unreadable,
+    )
+
+
+def _titles(schedule: Schedule, hide: Hide) -> dict[str, str]:
+    return {issue_id: hide(view.title) for issue_id, view in schedule.issues.items()}
+
+
+def _running(
+    claim: Claim, titles: Mapping[str, str], live: LiveRun | None, now: float, max_turns: int, hide: Hide
+) -> Running:
+    return Running(
+        issue_id=claim.issue_id,
+        identifier=claim.identifier,
+        title=titles.get(claim.issue_id, ""),
+        run_id=claim.run_id,
+        attempt=claim.attempt,
+        turn=claim.turn,
+        agent=claim.agent,
+        session_id=claim.session_id,
+        workspace=claim.workspace,
+        pid=claim.pid,
+        started_at=stamp(claim.claimed_at),
+        stopping=claim.stop,
+        age=max(now - claim.claimed_at, 0.0),
+        max_turns=live.max_turns if live else max_turns,
+        heard=live is not None,
+        last_line=hide(live.last_line) if live else "",
+        quiet_seconds=live.quiet_seconds if live else 0.0,
+        tokens=live.usage.total if live else 0,
+        cost_usd=live.usage.cost_usd if live else 0.0,
+        model=live.model if live else "",
+    )
+
+
+def _idle(config: Config, schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Idle]:
+    """The next one first; with the rule that applies."""
+    policy, held = config.policy(), {*schedule.running, *schedule.waiting, *schedule.parked}
+    for view in sorted(schedule.issues.values(), key=lambda view: dispatch_order(view, None)):
+        if view.id not in held and policy.is_active(view.state):
+            rule, detail = schedule.skips.get(view.id, ("", ""))
+            yield Idle(
+                issue_id=view.id,
+                identifier=view.identifier,
+                title=titles[view.id],
+                rule=rule,
+                detail=hide(detail),
+            )
+
+
+def _tracker(figures: CallFigures | None, now: float) -> TrackerUse | None:
+    """What the server of the tracker allowed when the service last wrote it down; nobody wants to know for long."""
+    if figures is None or now - figures.as_of > FIGURES_KEPT:
+        return None
+
+    def time_of(moment: float | None) -> str | None:
+        return None if moment is None else stamp(moment)
+
+    return TrackerUse(
+        calls_last_minute=figures.made,
+        calls_per_minute=figures.per_minute,
+        limit=figures.limit,
+        remaining=figures.remaining,
+        resets_at=time_of(figures.resets_at),
+        held_until=time_of(figures.held_until),
+        as_of=stamp(figures.as_of),
+    )

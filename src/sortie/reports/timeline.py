@@ -1,0 +1,186 @@
+"""One issue: where it stands, and everything that happened to it as sentences, page by page from the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sqlite3 import Connection
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..core.events import Level, kind_of
+from ..core.narrate import RULES, narrate
+from ..core.policy import Policy
+from ..store.load import Loaded, look, snapshot
+from ..store.queries import LoggedEvent, events, last_policy, last_title
+from .words import duration, stamp
+
+Hide = Callable[[str], str]
+
+PAGE = 200
+# The small steps are most of the log; of those that are left out only so many are passed over for one page.
+MOST_READ = 5_000
+_READ_AT_ONCE = (50, 500)
+
+
+class Situation(Struct, frozen=True):
+    """`state` is for programs: running, interrupted, parked, waiting, held-back, ready, released, unseen or
+    unknown."""
+
+    state: str
+    sentence: str
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """`event` is what was recorded, as programs read it."""
+
+    seq: int
+    time: str
+    kind: str
+    level: Level
+    text: str
+    run_id: str
+    event: dict[str, Any]
+
+
+class Timeline(Struct, frozen=True, kw_only=True):
+    """`entries` are a page, the oldest first; with `more_before` as the next `before`, the page before it comes.
+    `title` is what the tracker showed last, and so is `tracker_state`, unless it shows the issue no more."""
+
+    issue_id: str
+    identifier: str
+    title: str
+    tracker_state: str
+    situation: Situation
+    entries: list[Entry]
+    more_before: int | None
+    unreadable: list[str]
+
+
+def timeline(
+    db: Connection,
+    issue_id: str,
+    *,
+    now: float,
+    served: bool,
+    hide: Hide,
+    policy: Policy,
+    before: int | None = None,
+    limit: int = PAGE,
+    everything: bool = False,
+) -> Timeline:
+    """`policy` counts where no service has said by which rules it works; `everything`: the small steps too."""
+    with snapshot(db):
+        known = look(db, issue_id=issue_id)
+        known.schedule.policy = last_policy(db) or policy
+        entries, more_before = entries_before(db, issue_id, before, limit, hide, everything=everything)
+        identifier = _identifier(db, issue_id, known)
+        view = known.schedule.issues.get(issue_id)
+        title = view.title if view else last_title(db, issue_id)
+    situation = situation_of(issue_id, known, now, served=served)
+    return Timeline(
+        issue_id=issue_id,
+        identifier=identifier,
+        title=hide(title),
+        tracker_state=view.state if view else "",
+        situation=Situation(situation.state, hide(situation.sentence)),
+        entries=entries,
+        more_before=more_before,
+        unreadable=known.unreadable,
+    )
+
+
+def entries_before(
+    db: Connection, issue_id: str, before: int | None, limit: int, hide: Hide, *, everything: bool
+) -> tuple[list[Entry], int | None]:
+    """The last so many entries before this number, and where the ones before them end."""
+    found: list[Entry] = []
+    read, at_once = 0, min(max(3 * limit, _READ_AT_ONCE[0]), _READ_AT_ONCE[1])
+    while len(found) < limit and read < MOST_READ:
+        page = events(db, issue_id=issue_id, before_seq=before, limit=at_once, last=True)
+        if not page:
+            break
+        read += len(page)
+        for logged in reversed(page):
+            before = logged.seq
+            if everything or narrate(logged.event).level != "debug":
+                found.append(entry_of(logged, hide))
+                if len(found) == limit:
+                    break
+    is_more = events(db, issue_id=issue_id, before_seq=before, limit=1, last=True)
+    return found[::-1], before if is_more else None
+
+
+def entry_of(logged: LoggedEvent, hide: Hide) -> Entry:
+    sentence = narrate(logged.event)
+    return Entry(
+        seq=logged.seq,
+        time=stamp(logged.event.at),
+        kind=kind_of(logged.event),
+        level=sentence.level,
+        text=hide(sentence.text),
+        run_id=logged.event.run_id,
+        event=_hidden(msgspec.to_builtins(logged.event), hide),
+    )
+
+
+def _hidden(value: Any, hide: Hide) -> Any:
+    if isinstance(value, dict):
+        return {key: _hidden(inner, hide) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(inner, hide) for inner in value]
+    return hide(value) if isinstance(value, str) else value
+
+
+def _identifier(db: Connection, issue_id: str, known: Loaded) -> str:
+    schedule = known.schedule
+    for part in (schedule.issues, schedule.running, schedule.waiting, schedule.parked):
+        if found := part.get(issue_id):
+            return found.identifier
+    row = db.execute(
+        "SELECT identifier FROM run_history WHERE issue_id = ? ORDER BY id DESC LIMIT 1", (issue_id,)
+    ).fetchone()
+    return str(row[0]) if row else issue_id
+
+
+def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> Situation:
+    """What the store knows; `served` says whether a service runs."""
+    schedule = loaded.schedule
+    if claim := schedule.running.get(issue_id):
+        return _running(claim.claimed_at, claim.attempt, claim.turn, claim.stop, now, served=served)
+    if parked := schedule.parked.get(issue_id):
+        free = f"`sortie unpark {parked.identifier}` frees it"
+        if parked.park.kind == "signal":
+            free += f", `sortie answer {parked.identifier} TEXT` too, and tells its agent"
+        since, reason = stamp(parked.since), parked.park.reason.rstrip(".")
+        return Situation("parked", f"It is parked since {since} because: {reason}; {free}.")
+    idle = "" if served else " The service is not running; `sortie run` starts it."
+    if waiting := schedule.waiting.get(issue_id):
+        retry = waiting.retry
+        if retry.kind == "held":
+            hurry = f"`sortie retry {waiting.identifier}` tries it at once"
+            return Situation("waiting", f"Its agent cannot run: {retry.error.rstrip('.')}; {hurry}.{idle}")
+        left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
+        why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind
+        return Situation("waiting", f"It waits until {stamp(retry.due_at)}{left} for its next try, {why}.{idle}")
+    if issue_id not in schedule.issues:
+        return Situation(
+            "released", "Nothing is to be done: the tracker does not show it among the active issues any more."
+        )
+    state = schedule.issues[issue_id].state
+    if not schedule.policy.is_active(state):
+        return Situation("released", f"Nothing is to be done: it is in {state}, which is not an active state.")
+    if issue_id in schedule.skips:
+        rule, detail = schedule.skips[issue_id]
+        because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)
+        return Situation("held-back", f"It has not started because {because}.{idle}")
+    return Situation("ready", f"It is ready and starts at the next look at the tracker.{idle}")
+
+
+def _running(since: float, attempt: int, turn: int, stop: str, now: float, *, served: bool) -> Situation:
+    what = f"attempt {attempt}, turn {turn}"
+    if not served:
+        return Situation("interrupted", f"It was running ({what}) when the service died; `sortie run` resumes it.")
+    ending = f", and is being stopped ({stop})" if stop else ""
+    return Situation("running", f"It is running since {stamp(since)} ({duration(now - since)}), {what}{ending}.")

@@ -1,0 +1,56 @@
+"""How values look in a report: text of strangers as one harmless line, times and spans in the form of the logs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_LINE_ENDS = re.compile(r"[\n\r\v\f\u0085\u2028\u2029]+")
+
+
+def clean(text: str) -> str:
+    """One line that no terminal obeys: line ends become ` / `, colours go, other controls are spelled out.
+
+    Directions are control characters too: they could show a sentence in another order than it is written.
+    """
+    first, *rest = _LINE_ENDS.split(_COLOURS.sub("", text).strip("\r\n"))
+    line = first
+    if rest:
+        between = [piece.strip() for piece in rest[:-1] if not piece.isspace()]
+        line = " / ".join([first.rstrip(), *between, rest[-1].lstrip()])
+    if line.isprintable():
+        return line
+    return "".join(character if character.isprintable() else _spelled(character) for character in line)
+
+
+def _spelled(character: str) -> str:
+    if character == "\t" or unicodedata.category(character) == "Zs":
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def duration(seconds: float) -> str:
+    """`7s`, `3m05s`, `2h04m`, `3d02h`."""
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
+
+
+def stamp(at: float) -> str:
+    """The time in the form of the logs; `?` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return "?"
+
+
+def seconds_of(stamped: str) -> float:
+    """The reverse of `stamp`."""
+    return datetime.fromisoformat(stamped.replace("Z", "+00:00")).timestamp()

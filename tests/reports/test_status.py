@@ -1,0 +1,142 @@
+"""What needs a person comes first; what runs is told with what only the service knows; nothing reads the log."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from sortie.core import events as ev
+from sortie.core.model import Park, Usage, View
+from sortie.core.policy import day_of
+from sortie.reports.status import Status, status_report
+
+from .scene import NOW, SECRET, hidden, steps
+
+
+class Run(Struct, frozen=True):
+    run_id: str
+    turn: int = 4
+    max_turns: int = 9
+    quiet_seconds: float = 2.5
+    usage: Usage = Usage(1000, 50, 0, 1.25)
+    last_line: str = f"I use {SECRET}"
+    model: str = "m-1"
+
+
+class Live(Struct, frozen=True):
+    running: tuple[Run, ...]
+
+
+def seen(number: int, **more: Any) -> ev.IssueSeen:
+    issue = str(number)
+    fields: dict[str, Any] = {"title": f"Title {number} {SECRET}", "state": "To Do", **more}
+    return ev.IssueSeen(at=NOW - 900, issue_id=issue, view=View(id=issue, identifier=f"A-{number}", **fields))
+
+
+def parked(number: int, kind: Any, ago: float) -> ev.Parked:
+    park = Park(kind=kind, reason=f"{kind} {SECRET}", fingerprint="")
+    return ev.Parked(at=NOW - ago, issue_id=str(number), identifier=f"A-{number}", park=park)
+
+
+def ran(number: int, *, ago: float, soft_stop: str = "needs-human-review", run: str = "") -> list[ev.AnyEvent]:
+    about: Any = {"issue_id": str(number), "run_id": run or f"r{number}"}
+    at = NOW - ago
+    return [
+        ev.Claimed(at=at - 60, identifier=f"A-{number}", attempt=1, agent="mock", day=day_of(at), **about),
+        ev.RunEnded(at=at, status="succeeded", turns=1, soft_stop=soft_stop, reason="please look", **about),
+        ev.Settled(at=at, identifier=f"A-{number}", why="handed over", **about),
+        ev.IssueLeft(at=at, issue_id=str(number), identifier=f"A-{number}"),
+    ]
+
+
+def report(db: sqlite3.Connection, config: Any, **more: Any) -> Status:
+    given: dict[str, Any] = {"broken": False, "service": None, "now": NOW, "hide": hidden, **more}
+    return status_report(db, config=config, **given)
+
+
+def test_questions_come_before_failures_and_who_waits_longest_first(filled, config):
+    events = [*map(seen, range(1, 6)), parked(1, "operator", 5), parked(2, "error", 500)]
+    events += [parked(3, "signal", 10), parked(4, "signal", 90), parked(5, "budget", 900)]
+    needs = report(filled(events), config).needs_person
+    assert [(need.kind, need.identifier) for need in needs] == [
+        ("signal", "A-4"),
+        ("signal", "A-3"),
+        ("error", "A-2"),
+        ("budget", "A-5"),
+        ("operator", "A-1"),
+    ]
+    assert needs[0].since == NOW - 90
+    assert needs[0].can_answer
+
+
+def test_what_was_handed_over_waits_for_a_review_until_it_runs_again_or_is_old_news(filled, config):
+    events = [*ran(1, ago=60), *ran(2, ago=30), *ran(3, ago=9 * 86400), *ran(4, ago=40, soft_stop="")]
+    events += [*ran(5, ago=50), *ran(5, ago=20, run="again", soft_stop="")]
+    events += [*ran(6, ago=45), seen(6)]  # a person wants it done again
+    reviews = [need for need in report(filled(events), config).needs_person if need.kind == "review"]
+    assert [(need.identifier, need.text) for need in reviews] == [("A-2", "please look"), ("A-1", "please look")]
+
+
+def test_what_was_handed_over_is_called_what_the_tracker_called_it_last(filled, config):
+    """Also where it shows it no more."""
+    views = [ev.View(id="1", identifier="A-1", title=title, state="To Do") for title in ("Old", f"New {SECRET}")]
+    seen = [ev.IssueSeen(at=NOW - 200, issue_id="1", view=view) for view in views]
+    left = ev.IssueLeft(at=NOW, issue_id="1", identifier="A-1")
+    (review,) = report(filled([*seen, *ran(1, ago=100), left]), config).needs_person
+    assert (review.kind, review.title) == ("review", "New [redacted]")
+
+
+def test_a_budget_that_is_used_up_and_an_agent_that_cannot_run_need_a_person(filled, config):
+    events: list[ev.AnyEvent] = [*map(seen, (1, 2))]
+    events += [ev.Skipped(at=NOW, issue_id=str(n), identifier=f"A-{n}", rule="day-budget") for n in (1, 2)]
+    events.append(ev.ProviderPaused(at=NOW, provider="mock", until=NOW + 9, detail="gone", error_kind="agent_auth"))
+    events.append(ev.ProviderPaused(at=NOW, provider="codex", until=NOW + 9, detail="later"))
+    found = report(filled(events), config)
+    assert [(need.kind, need.text) for need in found.needs_person] == [
+        ("agent", "The mock agent cannot run: gone"),
+        ("out-of-budget", "The budget of the day is used up; 2 issues wait for more."),
+    ]
+    assert [item.agent for item in found.paused] == ["codex", "mock"]
+
+
+def test_a_run_is_told_with_what_its_service_says_and_without_it_as_not_heard(filled, config):
+    claim = ev.Claimed(at=NOW - 30, issue_id="1", run_id="r1", identifier="A-1", attempt=2, agent="mock")
+    db = filled([seen(1), claim])
+    (run,) = report(db, config, live=Live((Run("r1"), Run("other")))).running
+    assert (run.heard, run.last_line, run.tokens, run.cost_usd) == (True, "I use [redacted]", 1050, 1.25)
+    assert (run.max_turns, run.quiet_seconds, run.model, run.age) == (9, 2.5, "m-1", 30.0)
+    (silent,) = report(db, config).running
+    assert (silent.heard, silent.last_line, silent.max_turns) == (False, "", config.policy().max_turns)
+
+
+def test_programs_get_the_same_as_ever(filled, config):
+    claim = ev.Claimed(at=NOW - 30, issue_id="1", run_id="r1", identifier="A-1", attempt=2, agent="mock")
+    plain = msgspec.to_builtins(report(filled([seen(1), claim, seen(2)]), config).plain())
+    assert list(plain) == [
+        *("service", "running", "retrying", "parked", "paused", "totals", "workflow_broken", "ready", "held_back"),
+        *("budget", "tool_calls", "tracker"),
+    ]
+    assert list(plain["running"][0]) == [
+        *("issue_id", "identifier", "title", "run_id", "attempt", "turn", "agent", "session_id", "workspace"),
+        *("pid", "started_at", "stopping"),
+    ]
+    assert [item["identifier"] for item in plain["ready"]] == ["A-2"]
+
+
+def test_nothing_secret_is_in_it(filled, config):
+    claim = ev.Claimed(at=NOW - 30, issue_id="1", run_id="r1", identifier="A-1", attempt=2, agent="mock")
+    db = filled([seen(1), seen(2), claim, parked(2, "signal", 9)])
+    assert SECRET.encode() not in msgspec.json.encode(report(db, config, live=Live((Run("r1"),))))
+
+
+def test_of_a_broken_workflow_nothing_is_made_up(filled, config):
+    found = report(filled([seen(1)]), config, broken=True)
+    assert (found.ready, found.held_back, found.budget.per_day) == ([], [], None)
+
+
+def test_it_reads_no_more_of_a_store_with_many_more_runs(stores, config):
+    few, many = (steps(path, lambda db: report(db, config)) for path in stores)
+    assert many < few * 1.2

@@ -1,0 +1,131 @@
+"""A log in pages: forwards and backwards every line once, through a rotation, whatever bytes are in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sortie.reports import transcript as module
+from sortie.reports.transcript import Line, folded, transcript
+from sortie.runs.run_log import SIZE_LIMIT, RunLog
+
+from .scene import NOW
+
+
+def write(path: Path, *texts: str, source: str = "agent") -> None:
+    log = RunLog(path)
+    for text in texts:
+        log.write(NOW, source, text)
+    log.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "r1.log"
+
+
+@pytest.fixture
+def rotated(path):
+    """Two files with 14 lines in all."""
+    write(path, *(f"old {n} " + "x" * (SIZE_LIMIT // 8) for n in range(7)))
+    write(path, *(f"new {n} " + "y" * (SIZE_LIMIT // 8) for n in range(7)))
+    assert path.with_suffix(".log.1").exists()
+    return path
+
+
+def names(lines: list[Line]) -> list[str]:
+    return [" ".join(line.text.split()[:2]) for line in lines]
+
+
+ALL = [f"{age} {n}" for age in ("old", "new") for n in range(7)]
+
+
+def test_forwards_every_line_comes_once(rotated):
+    told, after, pages = list[str](), "0.0", 0
+    while pages < 40:
+        page = transcript(rotated, after=after, limit=3)
+        told, after, pages = told + names(page.lines), page.next, pages + 1
+        if not page.has_later:
+            break
+    assert told == ALL
+    assert transcript(rotated, after=after).lines == []
+
+
+def test_backwards_every_line_comes_once(rotated):
+    page, pages = transcript(rotated, limit=3), 0
+    assert names(page.lines) == ALL[-3:]
+    told = names(page.lines)
+    while page.has_earlier and pages < 40:
+        page, pages = transcript(rotated, before=page.first, limit=3), pages + 1
+        told = names(page.lines) + told
+    assert told == ALL
+
+
+def test_a_place_stays_true_when_the_log_is_rotated(path):
+    write(path, "first")
+    place = transcript(path).next
+    write(path, "second", *("z" * (SIZE_LIMIT // 4) for _ in range(4)), "last")
+    assert path.with_suffix(".log.1").exists()
+    told, more = list[Line](), True
+    while more:
+        page = transcript(path, after=place)
+        told, place, more = told + page.lines, page.next, page.has_later
+    assert [line.text[:6] for line in told] == ["second", *["zzzzzz"] * 4, "last"]
+
+
+def test_a_line_without_an_end_is_still_being_written(path):
+    write(path, "whole")
+    with path.open("ab") as file:
+        file.write(b"2026-01-01T00:00:00Z agent: ha")
+    page = transcript(path)
+    assert [line.text for line in page.lines] == ["whole"]
+    with path.open("ab") as file:
+        file.write(b"lf\n")
+    assert [line.text for line in transcript(path, after=page.next).lines] == ["half"]
+
+
+def test_any_bytes_are_text(path):
+    path.write_bytes(b"\xff\xfe\x00\n2026-01-01T00:00:00Z agent: \x1b[31mred\x1b]0;t\x07 \xe2\x80\xaegnp\n\n:\n")
+    lines = transcript(path).lines
+    assert len(lines) == 4
+    assert all(line.text.isprintable() for line in lines)
+    assert (lines[1].time, lines[1].source) == ("2026-01-01T00:00:00Z", "agent")
+    assert "\\u202e" in lines[1].text
+
+
+def test_a_line_longer_than_anybody_reads_is_cut_and_one_longer_than_a_page_passed(path):
+    path.write_bytes(b"2026-01-01T00:00:00Z agent: " + b"a" * (module.MOST_BYTES + 99) + b"\nshort\n")
+    page = transcript(path, after="0.0", limit=1)
+    assert page.lines[0].is_cut
+    assert len(page.lines[0].text) <= module.LONGEST_LINE
+    assert transcript(path).lines[-1].text == "short"
+    assert transcript(path, after=page.next).lines[-1].text == "short"
+
+
+@pytest.mark.parametrize("place", ["x", "1", "9.9", "-1.5", "0.99999999999999999999", "1" * 99, "é.é", "0.0"])
+def test_a_place_that_is_none_is_the_beginning(path, place):
+    write(path, "one", "two")
+    assert [line.text for line in transcript(path, after=place).lines] == ["one", "two"]
+    assert transcript(path, before=place).lines == []
+
+
+def test_a_run_without_a_log_and_what_is_no_file_have_no_lines(tmp_path):
+    assert not transcript(tmp_path / "none.log").exists
+    (tmp_path / "d.log").mkdir()
+    (tmp_path / "l.log").symlink_to("/etc/passwd")
+    assert not transcript(tmp_path / "d.log").exists
+    assert not transcript(tmp_path / "l.log").exists
+
+
+def test_tool_calls_that_follow_each_other_fold_under_their_names(path):
+    write(path, "I look around")
+    write(path, "Bash ls -la", "Bash done: 3 files", "Read a.py", "Read failed: no", source="uses")
+    write(path, "tracker_api: success after 5 ms", source="tool")
+    write(path, "That is all", "Really")
+    folds = folded(transcript(path).lines)
+    assert [(fold.tool, len(fold.lines), fold.title) for fold in folds] == [
+        (False, 1, ""),
+        (True, 5, "3 tool calls: Bash, Read, tracker_api"),
+        (False, 2, ""),
+    ]
