@@ -1,0 +1,25 @@
+"""The process that a service starts beside itself to answer browsers: `python -m sortie.web PARENT`.
+
+It is told on its standard input what to serve, then how things stand, line by line; with the end of that it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ..process.parent import end_with
+
+
+def main() -> None:
+    end_with(int(sys.argv[1]))
+    from .server import serve_service  # takes a while, and the parent may end meanwhile
+
+    serve_service(open(0, "rb", closefd=False))  # noqa: SIM115 - a thread reads from it to the end
+    sys.stderr.flush()
+    # That thread waits for a line, and would keep the interpreter from ending.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

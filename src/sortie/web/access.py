@@ -1,0 +1,204 @@
+"""Who may do what: stands before every address, and lets through what is for us, from us, and allowed.
+
+Looking is open on loopback and needs a token anywhere else; whatever changes something needs a token that may
+operate, from whomever but an agent. A route need not check anything: what a method may do is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+from starlette.requests import ClientDisconnect, cookie_parser
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as Connection
+
+from ..store.web_tokens import Scope
+from ..workflow.config import is_loopback
+from . import header_checks as checks
+from .bodies import BodyTooLarge, BodyTooSlow, gathered, replayed
+from .doorman import Doorman
+from .refusals import Refusal
+from .site import Site
+from .tokens import covers
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+METRICS = "/metrics"
+# What shows nothing of the store: the way in and out, and what pages look like.
+DOORS = ("/login", "/logout")
+LOOKS = "/static/"
+# What comes there proves itself by a signature, and is sent to whichever name the tracker's server knows us by.
+SIGNED = "/webhooks/tracker"
+# The older surface has one address that changes anything, which asks for a look; on loopback it is open, as it was.
+FIRST_API = "/api/v1/"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+ON_EVERY_ANSWER = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+# A browser that may name no referrer at all calls the origin of our own forms `null`; other sites are told nothing.
+UNLESS_SAID = {"cache-control": "no-store", "referrer-policy": "same-origin"}
+
+
+class Access(Struct, frozen=True):
+    """What one request may do, as `request.state.access`. `scope` is that of its token, None without one."""
+
+    scope: Scope | None
+    reads_freely: bool
+    changes_nothing: bool
+
+    def allows(self, wanted: Scope) -> bool:
+        if wanted == "operate":
+            return not self.changes_nothing and covers(self.scope, wanted)
+        return self.reads_freely or covers(self.scope, wanted)
+
+    @property
+    def may_read(self) -> bool:
+        return self.allows("read")
+
+    @property
+    def may_operate(self) -> bool:
+        return self.allows("operate")
+
+
+def cookie_name(connection: Connection) -> str:
+    """Cookies know no ports: two services on one machine must not take each other's."""
+    return f"sortie_{connection['server'][1]}"
+
+
+class Guard:
+    """The middleware around all routes of a site."""
+
+    def __init__(self, app: ASGIApp, site: Site) -> None:
+        self.app = app
+        self.site = site
+        self.doorman = Doorman(site)
+
+    async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
+        if connection["type"] == "lifespan":
+            await self.app(connection, receive, send)
+            return
+        if connection["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        begun = False
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(_with_headers(message))
+
+        try:
+            receive = await self._admit(connection, receive)
+            await self.app(connection, receive, send_guarded)
+        except Refusal as refusal:
+            await refusal.answer(connection)(connection, receive, send_guarded)
+        except ClientDisconnect:
+            return  # nobody is there to be told
+        except Exception:
+            if not begun:
+                failed = Refusal(500, "internal_error", "The server failed to answer; its log says why.")
+                await failed.answer(connection)(connection, receive, send_guarded)
+            raise
+
+    async def _admit(self, connection: Connection, receive: Receive) -> Receive:
+        """Let the request through, or raise; answers from where its body is to be read."""
+        method, path, headers = connection["method"], connection["path"], connection["headers"]
+        if path != SIGNED:
+            self._require_our_name(connection)
+        if checks.is_of_another_site(method, headers):
+            raise Refusal(403, "other_site", "This request comes from a page of another site, and is refused.")
+        access, by_cookie = await self._access(connection)
+        connection.setdefault("state", {})["access"] = access
+        if method in SAFE_METHODS:
+            wanted: Scope = "metrics" if path == METRICS else "read"
+            if not (path in DOORS or path.startswith(LOOKS) or access.allows(wanted)):
+                raise _lacking(access, wanted)
+            return receive
+        await self._require_permission(connection, access, by_cookie)
+        return await _bounded(connection, receive)
+
+    def _require_our_name(self, connection: Connection) -> None:
+        address, port = connection["server"]
+        names = {*checks.LOOPBACK_NAMES, self.site.host, address}
+        if not is_loopback(self.site.host):
+            names.add(os.uname().nodename.lower())
+        for_us = checks.is_for_us(connection["headers"], names, port)
+        if for_us is None:
+            raise Refusal(400, "bad_host", "The request does not say to which host it was sent.")
+        if not for_us:
+            said = "This is not the host that the request was sent to: use the address that the service printed."
+            raise Refusal(421, "wrong_host", said)
+
+    async def _access(self, connection: Connection) -> tuple[Access, bool]:
+        """What the request may do, and whether that is by a cookie: a browser sends those for any page."""
+        headers = connection["headers"]
+        shown, by_cookie = _token_of(connection)
+        scope = await self.doorman.scope_of(shown) if shown else None
+        if shown and not by_cookie and scope is None:
+            raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
+        reads_freely = is_loopback(self.site.host) and not checks.is_relayed(headers)
+        return Access(scope, reads_freely, self.site.read_only), by_cookie
+
+    async def _require_permission(self, connection: Connection, access: Access, by_cookie: bool) -> None:
+        path: str = connection["path"]
+        is_free = path in (*DOORS, SIGNED) or (path.startswith(FIRST_API) and access.reads_freely)
+        if not is_free:
+            if self.site.read_only:
+                said = "This site only shows what is in the store; `sortie run` serves one that can change things."
+                raise Refusal(403, "read_only", said)
+            if not access.may_operate:
+                raise _lacking(access, "operate")
+            if by_cookie and not checks.names_its_site(connection["headers"]):
+                raise Refusal(403, "no_origin", "The browser does not say which page sent this; send it from ours.")
+        await self.doorman.refuse_agents(connection)
+
+
+def _token_of(connection: Connection) -> tuple[str, bool]:
+    """The token that a request shows, and whether as a cookie; a bearer says it on purpose, and counts first."""
+    kind, _, bearer = checks.header(connection["headers"], b"authorization").partition(" ")
+    if kind.lower() == "bearer":
+        return bearer.strip(), False
+    cookies = cookie_parser(checks.header(connection["headers"], b"cookie"))
+    return cookies.get(cookie_name(connection), ""), True
+
+
+def _lacking(access: Access, wanted: Scope) -> Refusal:
+    if access.scope is not None:
+        return Refusal(403, "scope", f"This token allows `{access.scope}`, and here `{wanted}` is needed.")
+    return Refusal(401, "no_token", "A token is needed here; `sortie token new` prints a link that carries one.")
+
+
+async def _bounded(connection: Connection, receive: Receive) -> Receive:
+    """The whole body at once: no handler waits for a slow one, nor holds a huge one."""
+    try:
+        body = await gathered(connection, receive)
+    except BodyTooLarge as error:
+        raise Refusal(413, "too_large", str(error)) from error
+    except BodyTooSlow as error:
+        raise Refusal(408, "too_slow", str(error)) from error
+    return replayed(body, receive)
+
+
+def _with_headers(message: Message) -> Message:
+    if message["type"] != "http.response.start":
+        return message
+    said = {bytes(name).lower() for name, _ in message.get("headers", ())}
+    added = [(name, value) for name, value in _UNLESS_SAID if name not in said]
+    kept = [(name, value) for name, value in message.get("headers", ()) if bytes(name).lower() not in dict(_ALWAYS)]
+    return {**message, "headers": [*kept, *_ALWAYS, *added]}
+
+
+def _raw(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+
+
+_ALWAYS = _raw(ON_EVERY_ANSWER)
+_UNLESS_SAID = _raw(UNLESS_SAID)

@@ -1,0 +1,192 @@
+"""The table of everything that `/api/v2` can be asked for; routes and `openapi.json` are both made from it."""
+
+from __future__ import annotations
+
+from ..reports.changes import WorkspaceChanges
+from ..reports.health import Health
+from ..reports.peers import PeersReport
+from ..reports.plan import TaskDetail
+from ..reports.run_detail import RunDetail
+from ..reports.runs import RunsPage
+from ..reports.status import Status
+from ..reports.timeline import Timeline
+from ..reports.transcript import Transcript
+from ..reports.usage import UsageReport
+from . import api_v2_looks as looks
+from . import api_v2_shared as shared
+from . import api_v2_steering as steering
+from .operation import Operation
+
+NO_ISSUE = (404, "issue_not_found")
+NO_RUN = (404, "run_not_found")
+NO_COMMAND = (404, "command_not_found")
+NO_TASK = (404, "task_not_found")
+NO_PEERS = (404, "no_peers")
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        name="status",
+        method="GET",
+        path="/status",
+        summary="What runs, waits, is parked, ready and held back, what was spent, and what needs a person.",
+        answer=Status,
+        call=looks.status,
+    ),
+    Operation(
+        name="inbox",
+        method="GET",
+        path="/inbox",
+        summary="What needs a person, the most pressing first.",
+        answer=looks.Inbox,
+        call=looks.inbox,
+    ),
+    Operation(
+        name="issues",
+        method="GET",
+        path="/issues",
+        summary="Issues that are active or held, with where each stands and why.",
+        query=looks.IssuesQuery,
+        answer=looks.IssuesPage,
+        call=looks.issues,
+    ),
+    Operation(
+        name="issue",
+        method="GET",
+        path="/issues/{identifier}",
+        summary="One issue: where it stands, what it needs, what it used, its runs.",
+        answer=looks.IssueAnswer,
+        call=looks.issue,
+        errors=(NO_ISSUE,),
+    ),
+    Operation(
+        name="why",
+        method="GET",
+        path="/issues/{identifier}/why",
+        summary="Everything that happened to an issue, a page at a time from the newest.",
+        query=looks.WhyQuery,
+        answer=Timeline,
+        call=looks.why,
+        errors=(NO_ISSUE,),
+    ),
+    Operation(
+        name="changes",
+        method="GET",
+        path="/issues/{identifier}/changes",
+        summary="What changed in the workspace of an issue, as a diff where git knows it.",
+        answer=WorkspaceChanges,
+        call=shared.changes,
+        errors=(NO_ISSUE,),
+    ),
+    Operation(
+        name="runs",
+        method="GET",
+        path="/runs",
+        summary="Finished runs, chosen, sorted, in pages.",
+        query=looks.RunsQuery,
+        answer=RunsPage,
+        call=looks.runs,
+        errors=(NO_ISSUE,),
+    ),
+    Operation(
+        name="run",
+        method="GET",
+        path="/runs/{run_id}",
+        summary="One run: its turns, calls of tools, writes to the tracker, notes and cost.",
+        answer=RunDetail,
+        call=looks.run,
+        errors=(NO_RUN,),
+    ),
+    Operation(
+        name="log",
+        method="GET",
+        path="/runs/{run_id}/log",
+        summary="What agent and hooks of a run said: the end, or what comes after or before a place in it.",
+        query=looks.LogQuery,
+        answer=Transcript,
+        call=looks.log,
+        errors=(NO_RUN,),
+    ),
+    Operation(
+        name="prompts",
+        method="GET",
+        path="/runs/{run_id}/prompts",
+        summary="What the agent of a run was told, turn by turn.",
+        answer=looks.PromptsAnswer,
+        call=looks.prompts,
+        errors=(NO_RUN,),
+    ),
+    Operation(
+        name="usage",
+        method="GET",
+        path="/usage",
+        summary="Tokens and money by day, issue, agent and model; what was not measured is counted as such.",
+        query=shared.UsageQuery,
+        answer=UsageReport,
+        call=shared.usage,
+    ),
+    Operation(
+        name="health",
+        method="GET",
+        path="/health",
+        summary="The service, the tracker, the store, disks, hosts, and the settings without their secrets.",
+        answer=Health,
+        call=shared.health,
+    ),
+    Operation(
+        name="events",
+        method="GET",
+        path="/events",
+        summary="The log of events after a number; `/events/stream` sends them as they happen.",
+        query=looks.EventsQuery,
+        answer=looks.EventsAnswer,
+        call=looks.events_after,
+        errors=(NO_ISSUE,),
+    ),
+    Operation(
+        name="command",
+        method="POST",
+        path="/commands",
+        summary="Ask the service for something: answer, stop, retry, unpark, start, refresh.",
+        query=steering.CommandQuery,
+        body=steering.Command,
+        answer=steering.CommandState,
+        status=202,
+        call=steering.command,
+    ),
+    Operation(
+        name="command_state",
+        method="GET",
+        path="/commands/{id}",
+        summary="What became of a command.",
+        answer=steering.CommandState,
+        call=steering.command_state,
+        errors=(NO_COMMAND,),
+    ),
+    Operation(
+        name="plans",
+        method="GET",
+        path="/plans",
+        summary="The plan of this store as a graph with the state of every task, if it is one.",
+        answer=shared.PlansAnswer,
+        call=shared.plans,
+    ),
+    Operation(
+        name="task",
+        method="GET",
+        path="/plans/tasks/{task}",
+        summary="One task of the plan.",
+        answer=TaskDetail,
+        call=shared.task,
+        errors=(NO_TASK,),
+    ),
+    Operation(
+        name="peers",
+        method="GET",
+        path="/peers",
+        summary="Work log, mailbox and turns of agents that share a checkout.",
+        query=shared.PeersQuery,
+        answer=PeersReport,
+        call=shared.peers,
+        errors=(NO_PEERS,),
+    ),
+)

@@ -1,0 +1,108 @@
+"""What `/api/v2` takes from who steers: commands that the service carries out, and what became of them."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import anyio
+from msgspec import Meta, Struct
+from starlette.concurrency import run_in_threadpool
+
+from ..reports.words import stamp
+from ..store.commands import add_commands
+from .json_api import Problem
+from .operation import MOST_NAME, MOST_NUMBER, Asked, NoParameters
+from .site import Site
+
+MOST_WAIT = 5.0
+LOOK_EVERY = 0.05
+LONGEST_TEXT = 64 * 1024
+
+# Of these, the last three are for tasks of a plan.
+Verb = Literal["answer", "stop", "retry", "unpark", "start", "refresh", "fix", "skip", "accept"]
+
+
+class CommandQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """`wait` is for how many seconds the answer may wait for the reply."""
+
+    wait: Annotated[float, Meta(ge=0, le=MOST_WAIT)] = 0.0
+
+
+class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`issue` is an id or an identifier. `text` is what an `answer` says. `refresh` names no issue, and `retry`
+    without one tries an agent again that could not run."""
+
+    verb: Verb
+    issue: Annotated[str, Meta(max_length=MOST_NAME)] = ""
+    text: Annotated[str, Meta(max_length=LONGEST_TEXT)] = ""
+
+
+class CommandState(Struct, frozen=True, kw_only=True):
+    """`done` once the service replied: `outcome` is its sentence, and `ok` whether it did what was asked."""
+
+    id: int
+    verb: str
+    issue: str
+    asked_at: str
+    done: bool
+    ok: bool | None
+    outcome: str
+
+
+async def command(asked: Asked[CommandQuery, Command]) -> CommandState:
+    site, wanted = asked.site, asked.body
+    if problem := _mistake(wanted):
+        raise Problem(422, "invalid_body", problem)
+    if site.read_only:
+        raise Problem(403, "read_only", "This server only looks at the store; `sortie run` takes commands.")
+    (number,) = await run_in_threadpool(add_commands, site.database, wanted.verb, [wanted.issue], wanted.text)
+    deadline = time.monotonic() + asked.query.wait
+    while True:
+        state = await run_in_threadpool(_state, site, number)
+        if state.done or time.monotonic() >= deadline:
+            return state
+        await anyio.sleep(LOOK_EVERY)
+
+
+def command_state(asked: Asked[NoParameters, None]) -> CommandState:
+    number = asked.named["id"]
+    if not (number.isascii() and number.isdecimal()) or int(number) > MOST_NUMBER:
+        raise _unknown(number)
+    return _state(asked.site, int(number))
+
+
+def _mistake(wanted: Command) -> str:
+    """What is wrong with a command in itself, or an empty string."""
+    if wanted.verb == "refresh" and wanted.issue:
+        return "refresh looks at everything; it names no issue."
+    if wanted.verb not in ("refresh", "retry") and not wanted.issue:
+        return f"{wanted.verb} needs an issue."
+    if wanted.verb == "answer" and not wanted.text.strip():
+        return "answer needs a text."
+    if wanted.verb != "answer" and wanted.text:
+        return f"{wanted.verb} takes no text."
+    return ""
+
+
+def _state(site: Site, number: int) -> CommandState:
+    with site.looking() as db:
+        row = db.execute(
+            "SELECT verb, issue, at, done_at IS NOT NULL, ok, outcome FROM commands WHERE id = ?", (number,)
+        ).fetchone()
+    if row is None:
+        raise _unknown(str(number))
+    verb, issue, at, done, ok, outcome = row
+    return CommandState(
+        id=number,
+        verb=verb,
+        issue=issue,
+        asked_at=stamp(at),
+        done=bool(done),
+        ok=None if ok is None else bool(ok),
+        outcome=site.hide(outcome),
+    )
+
+
+def _unknown(number: str) -> Problem:
+    return Problem(404, "command_not_found", f"There is no command {number[:MOST_NAME]}.")

@@ -1,0 +1,83 @@
+"""What the headers of a request tell about where it comes from: the name it was sent to, the site that sent it.
+
+A browser sends what any page asks it to, from inside this machine and with its cookies; but it says truly for which
+name and from which page. So a name that was made to point here (DNS rebinding) and the form of another site are
+recognised. Programs that are no browsers say none of it, and have no cookies of ours either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from ipaddress import ip_address
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+_AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([0-9A-Za-z._-]{1,253}))(?::([0-9]{1,5}))?")
+_USUAL_PORT = {"http": 80, "https": 443}
+# A path of ours and nothing that a browser would take for another host.
+_LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
+_LONGEST_PATH = 2000
+# What stands between us and a browser says so.
+_RELAYED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via")
+
+
+def header(headers: Headers, name: bytes) -> str:
+    """Its value, empty where it is not there; of several, none is to be believed."""
+    values = [value for key, value in headers if key == name]
+    return values[0].decode("latin-1").strip() if len(values) == 1 else ""
+
+
+def authority(text: str, scheme: str = "http") -> tuple[str, int] | None:
+    """Name and port of `name:port` in one spelling; None where it is nothing of the kind."""
+    found = _AUTHORITY.fullmatch(text)
+    if not found:
+        return None
+    address, name, port = found.groups()
+    try:
+        host = str(ip_address(address)) if address else name.lower()
+    except ValueError:
+        return None
+    return host, int(port) if port else _USUAL_PORT[scheme]
+
+
+def is_for_us(headers: Headers, names: Collection[str], port: int) -> bool | None:
+    """Whether the request was sent to one of these names; None where it does not say to which."""
+    said = authority(header(headers, b"host"))
+    return None if said is None else said[0] in names and said[1] == port
+
+
+def is_of_another_site(method: str, headers: Headers) -> bool:
+    """Whether a page of another site, or of another port here, sent it. To follow a link to us is no offence."""
+    origin = [value for key, value in headers if key == b"origin"]
+    if origin and not _is_own(origin, header(headers, b"host")):
+        return True
+    site = header(headers, b"sec-fetch-site")
+    if site in ("", "same-origin", "none"):
+        return False
+    follows_link = header(headers, b"sec-fetch-mode") == "navigate" and method in ("GET", "HEAD")
+    return not follows_link or header(headers, b"sec-fetch-dest") in ("object", "embed", "iframe", "frame")
+
+
+def names_its_site(headers: Headers) -> bool:
+    """Whether a browser said for which site it sends this; `is_of_another_site` has judged that."""
+    return bool(header(headers, b"origin")) or header(headers, b"sec-fetch-site") == "same-origin"
+
+
+def _is_own(origin: Sequence[bytes], host: str) -> bool:
+    scheme, separator, rest = origin[0].decode("latin-1").partition("://")
+    if len(origin) != 1 or not separator or scheme not in _USUAL_PORT:
+        return False
+    return authority(rest, scheme) == authority(host, scheme) is not None
+
+
+def is_relayed(headers: Headers) -> bool:
+    """Whether it came through a proxy, behind which anybody may be."""
+    return any(key in _RELAYED for key, _ in headers)
+
+
+def local_path(text: str) -> str:
+    """The address on this site to go on to; the first page for whatever leads elsewhere."""
+    return text if len(text) <= _LONGEST_PATH and _LOCAL_PATH.fullmatch(text) else "/"

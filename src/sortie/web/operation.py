@@ -1,0 +1,108 @@
+"""One thing that `/api/v2` can be asked for: from this both its route and its description are made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Literal, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .json_api import Problem, json_answer
+from .site import Site
+
+MOST_BODY_BYTES = 128 * 1024
+# SQLite counts no further, and no answer is meant for a longer name.
+MOST_NUMBER = 2**63 - 1
+MOST_NAME = 1000
+
+Q = TypeVar("Q", bound=Struct)
+B = TypeVar("B")
+
+
+class NoParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Asked(Struct, Generic[Q, B], frozen=True):
+    """A request, checked: `named` are the parts of the address that stand for names."""
+
+    site: Site
+    named: dict[str, str]
+    query: Q
+    body: B
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """`path` is below `/api/v2`. `call` answers with an `answer`, which is sent with `status`; one that waits is
+    asynchronous, every other one runs in a thread. `errors` are the codes that it gives beside those that every
+    operation can give."""
+
+    name: str
+    method: Literal["GET", "POST"]
+    path: str
+    summary: str
+    answer: Any
+    call: Callable[[Asked[Any, Any]], Any]
+    query: type[Struct] = NoParameters
+    body: type[Struct] | None = None
+    status: int = 200
+    errors: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def scope(self) -> Literal["read", "operate"]:
+        return "read" if self.method == "GET" else "operate"
+
+
+async def carried_out(operation: Operation, site: Site, request: Request) -> Response:
+    named = {name: _name(name, value) for name, value in request.path_params.items()}
+    query = _parameters(operation.query, request)
+    body = await _body(operation.body, request) if operation.body else None
+    asked: Asked[Any, Any] = Asked(site, named, query, body)
+    if inspect.iscoroutinefunction(operation.call):
+        found = await cast("Callable[[Asked[Any, Any]], Awaitable[Any]]", operation.call)(asked)
+    else:
+        found = await run_in_threadpool(operation.call, asked)
+    return json_answer(found, operation.status)
+
+
+def _name(name: str, value: str) -> str:
+    if len(value) > MOST_NAME:
+        raise Problem(400, "invalid_parameter", f"{name} is longer than {MOST_NAME} characters.")
+    return value
+
+
+def _parameters(kind: type[Q], request: Request) -> Q:
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in given:
+            raise Problem(400, "invalid_parameter", f"{name[:MOST_NAME]} is given twice.")
+        given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        known = ", ".join(kind.__struct_encode_fields__) or "none"
+        raise Problem(400, "invalid_parameter", f"{error}; the parameters here are: {known}.") from None
+
+
+async def _body(kind: type[Struct], request: Request) -> Struct:
+    sent_as = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if sent_as != "application/json":
+        raise Problem(415, "unsupported_media_type", "Send the body as application/json.")
+    content = b""
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BODY_BYTES:
+            raise Problem(413, "too_large", f"The body has more than {MOST_BODY_BYTES:,} bytes.")
+    try:
+        plain = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, "invalid_json", f"The body is no JSON: {error}.") from None
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise Problem(422, "invalid_body", f"{error}.") from None

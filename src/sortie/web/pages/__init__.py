@@ -1,0 +1,16 @@
+"""The pages people read, one module for each; all of them work without scripts."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute
+
+from .. import static
+from ..site import Site
+from . import commands, health, issue, money, now, peers, plan, runs
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    found = static.routes()
+    for part in (now, commands, issue, runs, money, health, plan, peers):
+        found += part.routes(site)
+    return found

@@ -1,0 +1,106 @@
+"""What a person decides with a button: a row for the service, its reply, and back to where the button was.
+
+Whether he may is checked before anything of this runs.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ...core.operator import Reply, problem_with_answer
+from ...errors import SortieError
+from ...store.commands import add_commands, reply_to
+from ...store.queries import find_issue
+from .. import show
+from ..render import may_operate, start_command
+from ..replies import Shown, replies
+from ..site import Site
+from .errors import error_page
+
+ISSUE_VERBS = ("answer", "stop", "retry", "unpark", "start")
+TASK_VERBS = ("reopen", "skip", "accept", "stop")
+MOST_FIELDS = 20
+REPLY_WITHIN = 3.0
+ASK_EVERY = 0.03
+# Who clicks twice means it once.
+SAME_CLICK = 5.0
+# Where a button may lead back to: pages of ours that show a reply.
+_BACK = re.compile(r"/|/issues/[!-~]*|/plan(?:/[!-~]*)?|/runs/[!-~]*")
+
+
+class Clicks:
+    """Commands of the last moments, so that the same click is not carried out twice."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str, str], tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def command(self, site: Site, verb: str, issue: str, text: str) -> int:
+        """Its number; one that was just given is not given again."""
+        key, now = (verb, issue, text), time.monotonic()
+        with self._lock:
+            recent = {one: given for one, given in self._given.items() if now - given[0] < SAME_CLICK}
+            if key not in recent:
+                (number,) = add_commands(site.database, verb, [issue], text=text)
+                recent[key] = (now, number)
+            self._given = recent
+            return recent[key][1]
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    clicks = Clicks()
+
+    async def command(request: Request) -> Response:
+        verb = request.path_params["verb"]
+        if verb not in (*ISSUE_VERBS, *TASK_VERBS):
+            return error_page(site, request, 404, f"There is no command {show.line(verb, 40)}.")
+        if site.read_only or not may_operate(request):
+            return error_page(site, request, 403, "You may look here, and change nothing.")
+        fields = await _fields(request)
+        named = request.path_params["identifier"] or request.query_params.get("named", "")
+        reply = await run_in_threadpool(_carried_out, site, clicks, verb, named, fields.get("text", ""))
+        name = replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
+        back = fields.get("back", "")
+        path = back if _BACK.fullmatch(back) else show.issue_path(named)
+        return RedirectResponse(f"{path}{'&' if '?' in path else '?'}reply={name}", 303)
+
+    return [Route("/issues/{identifier:path}/{verb}", command, methods=["POST"])]
+
+
+def _carried_out(site: Site, clicks: Clicks, verb: str, named: str, text: str) -> Reply:
+    """What the service says to it. Blocks."""
+    if verb == "answer" and (problem := problem_with_answer(text)):
+        return Reply(False, problem)
+    try:
+        with site.looking() as db:
+            issue = find_issue(db, named)
+            if issue is None and verb != "start":
+                return Reply(False, f"{named} is not known here.")
+            number = clicks.command(site, verb, issue or named, text if verb == "answer" else "")
+            if not site.is_served:
+                start = start_command(site)
+                return Reply(True, f"The service is not running; this is done when `{start}` starts it.")
+            deadline = time.monotonic() + REPLY_WITHIN
+            while (reply := reply_to(db, number)) is None and time.monotonic() < deadline:
+                time.sleep(ASK_EVERY)
+    except SortieError as error:
+        return Reply(False, f"{error}{f' {error.fix}' if error.fix else ''}")
+    return reply or Reply(True, "The service has not answered yet; it does this when it goes on.")
+
+
+async def _fields(request: Request) -> dict[str, str]:
+    """What the form says; whatever is no form says nothing. Its size was checked before."""
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        found = parse_qs(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        return {}
+    return {name: values[-1].replace("\r\n", "\n") for name, values in found.items()}

@@ -1,0 +1,131 @@
+"""`/issues/…`: where one issue stands, everything that happened to it, what its agent said, changed and cost."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ...core.policy import Spent
+from ...core.schedule import Schedule
+from ...reports.run_detail import RunDetail, run_detail
+from ...reports.runs import RunRow, runs_of_issue
+from ...reports.timeline import Timeline, timeline
+from ...reports.transcript import Transcript, transcript
+from ...reports.usage import Amount, spent_on_issue, usage_of_issue
+from ...runs.prompt_log import Prompt, kept_prompts, prompts_path
+from ...runs.run_log import log_path
+from ...store.load import look
+from ...store.queries import find_issue, runs_of
+from .. import show
+from ..render import page
+from ..site import Site
+from .changes import ChangedFiles, Seen
+from .errors import error_page
+from .now import Bar, bars, whole
+
+changed_files = ChangedFiles()
+
+ENTRIES = 60
+SAID = 150
+RUNS = 20
+
+
+class About(Struct, frozen=True, kw_only=True):
+    """Everything that is shown of an issue. `last` is its latest run, `verbs` what a person can decide about it."""
+
+    story: Timeline
+    everything: bool
+    before: int
+    used: Amount
+    bars: list[Bar]
+    runs: list[RunRow]
+    last: RunDetail | None
+    prompts: list[Prompt]
+    park_kind: str
+    parked_at: float | None
+    question: str
+    verbs: tuple[str, ...]
+    said: Transcript | None
+    seen: Seen | None
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def issue_page(request: Request) -> Response:
+        named = request.path_params["identifier"] or request.query_params.get("named")
+        if named is None:
+            return RedirectResponse("/")
+        about = about_issue(site, request, named)
+        if about is not None and site.is_plan:
+            return RedirectResponse(show.task_path(about.story.identifier))
+        if about is None:
+            return error_page(site, request, 404, f"{named or 'An issue without a name'} is not known here.")
+        return page(site, request, "issue.html", about=about)
+
+    return [Route("/issues/{identifier:path}", issue_page, methods=["GET"])]
+
+
+def about_issue(site: Site, request: Request, named: str) -> About | None:
+    """None where the store knows nothing of it."""
+    asked = request.query_params
+    before, everything = whole(asked.get("before"), 0), "all" in asked
+    with site.looking() as db:
+        issue_id = find_issue(db, named) or find_issue(db, named.strip())
+        if issue_id is None:
+            return None
+        story = timeline(
+            db,
+            issue_id,
+            now=time.time(),
+            served=site.is_served,
+            hide=site.hide,
+            policy=site.config.policy(),
+            before=before or None,
+            limit=ENTRIES,
+            everything=everything,
+        )
+        schedule = look(db, issue_id=issue_id).schedule
+        last, spent = _last_run(site, db, issue_id), spent_on_issue(db, issue_id)
+        used = usage_of_issue(db, issue_id)
+        runs = runs_of_issue(db, issue_id, hide=site.hide, limit=RUNS)
+    parked = schedule.parked.get(issue_id)
+    return About(
+        story=story,
+        everything=everything,
+        before=before,
+        used=used,
+        bars=_limits(site, spent),
+        runs=runs,
+        last=last,
+        prompts=kept_prompts(prompts_path(site.database, last.run_id), site.hide) if last else [],
+        park_kind=parked.park.kind if parked else "",
+        parked_at=parked.since if parked else None,
+        question=site.hide(parked.park.reason) if parked else "",
+        verbs=verbs_for(schedule, issue_id),
+        said=transcript(log_path(site.database, last.run_id), limit=SAID) if last else None,
+        seen=changed_files.of(site, last),
+    )
+
+
+def verbs_for(schedule: Schedule, issue_id: str) -> tuple[str, ...]:
+    """What a person can decide about it now; the service has the last word."""
+    if claim := schedule.running.get(issue_id):
+        return () if claim.stop else ("stop", "answer")
+    if parked := schedule.parked.get(issue_id):
+        return ("unpark",) if parked.park.kind == "budget" else ("answer", "unpark")
+    if issue_id in schedule.waiting:
+        return ("retry", "stop")
+    return ("start",)
+
+
+def _last_run(site: Site, db: sqlite3.Connection, issue_id: str) -> RunDetail | None:
+    latest = [*runs_of(db, issue_id)][-1:]
+    return run_detail(db, latest[0], hide=site.hide) if latest else None
+
+
+def _limits(site: Site, spent: Spent) -> list[Bar]:
+    return bars(spent, None if site.is_broken else site.config.budget.per_issue)

@@ -1,0 +1,72 @@
+"""`/money`: what was used, by day against the limit, by issue, by agent and model; what nobody measured as such."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ...core.policy import day_of
+from ...reports.usage import UsageReport, usage_report
+from ..render import page
+from ..site import Site
+from .now import bars, whole
+
+SPANS = (7, 30, 90, 365)
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def money(request: Request) -> Response:
+        asked = whole(request.query_params.get("days"), 30)
+        days = asked if asked in SPANS else 30
+        per_day = None if site.is_broken else site.config.budget.per_day
+        with site.looking() as db:
+            report = usage_report(db, today=day_of(time.time()), days=days, per_day=per_day)
+        return page(
+            site,
+            request,
+            "money.html",
+            here="money",
+            report=report,
+            days=days,
+            spans=SPANS,
+            bars=bars(report.today, report.per_day),
+            cost_plot=_cost(report),
+            token_plot=_tokens(report),
+        )
+
+    return [Route("/money", money, methods=["GET"])]
+
+
+def _days(report: UsageReport) -> list[int]:
+    return [int(datetime.strptime(one.day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()) for one in report.days]
+
+
+def _cost(report: UsageReport) -> dict[str, Any]:
+    return {
+        "kind": "days",
+        "unit": "$",
+        "x": _days(report),
+        "series": [{"label": "cost", "colour": "blue", "values": [one.used.cost_usd for one in report.days]}],
+        "limit": report.per_day.usd if report.per_day else None,
+    }
+
+
+def _tokens(report: UsageReport) -> dict[str, Any]:
+    """Stacked: the upper edge of the second is all there were."""
+    cached = [one.used.cache_read_tokens for one in report.days]
+    new = [one.used.new_tokens for one in report.days]
+    return {
+        "kind": "stacked",
+        "unit": "",
+        "x": _days(report),
+        "series": [
+            {"label": "new", "colour": "blue", "values": new},
+            {"label": "cached", "colour": "teal", "values": cached},
+        ],
+        "limit": None,
+    }

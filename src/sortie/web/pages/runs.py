@@ -1,0 +1,85 @@
+"""`/runs`: every run that ended, chosen and sorted; `/runs/…`: one of them, while it goes on and afterwards."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ...core.model import RunStatus
+from ...core.narrate import CAUSES
+from ...reports.run_detail import run_detail
+from ...reports.runs import SORTS, Sort, runs_page
+from ...reports.transcript import transcript
+from ...runs.prompt_log import kept_prompts, prompts_path
+from ...runs.run_log import log_path
+from ...store.queries import find_issue
+from ..render import page
+from ..site import Site
+from .errors import error_page
+from .now import whole
+
+SIZE = 50
+LINES = 400
+LONGEST_FILTER = 200
+STATUSES: tuple[str, ...] = get_args(RunStatus)
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    def runs(request: Request) -> Response:
+        wanted = _wanted(request.query_params)
+        sort: Sort = next((one for one in SORTS if one == wanted["sort"]), "ended")
+        with site.looking() as db:
+            found = runs_page(
+                db,
+                hide=site.hide,
+                issue=(find_issue(db, wanted["issue"]) or wanted["issue"]) if wanted["issue"] else None,
+                status=wanted["status"],
+                agent=wanted["agent"],
+                model=wanted["model"],
+                text=wanted["text"],
+                sort=sort,
+                descending=wanted["order"] != "up",
+                page=whole(request.query_params.get("page"), 1),
+                size=SIZE,
+            )
+        return page(
+            site, request, "runs.html", here="runs", found=found, wanted=wanted, sort=sort, statuses=STATUSES
+        )
+
+    def run(request: Request) -> Response:
+        run_id = request.path_params["run_id"]
+        asked = request.query_params
+        with site.looking() as db:
+            detail = run_detail(db, run_id, hide=site.hide)
+        if detail is None:
+            return error_page(site, request, 404, f"There is no run {run_id}.")
+        path = log_path(site.database, detail.run_id)
+        said = transcript(path, after=asked.get("after", ""), before=asked.get("before", ""), limit=LINES)
+        prompts = kept_prompts(prompts_path(site.database, detail.run_id), site.hide)
+        at_end = "after" not in asked and "before" not in asked
+        return page(
+            site,
+            request,
+            "run.html",
+            here="runs",
+            run=detail,
+            said=said,
+            prompts_kept=prompts,
+            at_end=at_end,
+            causes=CAUSES,
+        )
+
+    return [
+        Route("/runs", runs, methods=["GET"]),
+        Route("/runs/{run_id}", run, methods=["GET"]),
+    ]
+
+
+def _wanted(asked: QueryParams) -> dict[str, str]:
+    """What the form says; nothing where it was left out."""
+    names = ("text", "issue", "status", "agent", "model", "sort", "order")
+    return {name: asked.get(name, "").strip()[:LONGEST_FILTER] for name in names}

@@ -1,0 +1,144 @@
+"""Pages from templates: one environment, in which everything is text unless a template says otherwise.
+
+Every page says of when it is, how the service stands, and whether its reader may change something.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from .. import __version__
+from ..errors import SortieError
+from ..peers.place import CHARTER, MAILBOX, WORKLOG, Place, find_place
+from ..sources.peer_turns import STORE as PEERS_STORE
+from . import show
+from .replies import Shown, replies
+from .site import Site
+from .static import address, digest
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+class Service(Struct, frozen=True):
+    """How the service stands, in a word for the style sheet and a sentence for people. `heard_at` is when it said
+    something last, 0 where it never did."""
+
+    state: str
+    sentence: str
+    heard_at: float = 0.0
+
+    @property
+    def is_lost(self) -> bool:
+        """It was there, and says nothing any more: what is shown is how it was then."""
+        return self.state in ("silent", "down") and self.heard_at > 0
+
+
+class Link(Struct, frozen=True):
+    path: str
+    title: str
+    key: str
+    is_here: bool
+
+
+@cache
+def environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    filters = (show.clean, show.line, show.stamp, show.clock, show.duration, show.money, show.tokens, show.size)
+    found.filters |= {one.__name__: one for one in (*filters, show.issue_path, show.task_path, show.run_path)}
+    found.filters |= {"counted": show.count, "commands": commands}
+    found.filters |= {"chip_name": show.word, "anchor": show.anchor}
+    found.globals |= {"query": show.query, "static": address, "version": __version__, "build": digest()}
+    return found
+
+
+def page(
+    site: Site, request: Request, template: str, *, status: int = 200, here: str = "", **context: Any
+) -> HTMLResponse:
+    """`here` is the part of the navigation that the page belongs to."""
+    now = time.time()
+    found = environment().get_template(template)
+    text = found.render(
+        now=now,
+        age=lambda at: show.age(at, now),
+        until=lambda at: show.until(at, now),
+        service=service_of(site),
+        navigation=_navigation(site, here),
+        is_plan=site.is_plan,
+        may_operate=may_operate(request) and not site.read_only,
+        reply=_reply(request),
+        **context,
+    )
+    return HTMLResponse(text, status, {"Cache-Control": "no-store"})
+
+
+def may_operate(request: Request) -> bool:
+    """Whether whoever asks may change something; nobody may where nobody has checked it."""
+    access = getattr(request.state, "access", None)
+    return bool(access is not None and access.may_operate)
+
+
+def service_of(site: Site) -> Service:
+    report = site.live.now()
+    if report is not None:
+        if report.draining:
+            return Service("draining", "The service is stopping; nothing new starts.", site.live.heard_at)
+        return Service("up", "The service runs.", site.live.heard_at)
+    if site.is_served:
+        if site.live.heard_at:
+            return Service("silent", "The service says nothing.", site.live.heard_at)
+        return Service("up", "The service runs.")
+    if site.database.name == PEERS_STORE:
+        return Service("down", "Nobody has a turn now; `sortie turn` gives one.", site.live.heard_at)
+    return Service("down", f"The service is not running; `{start_command(site)}` starts it.", site.live.heard_at)
+
+
+def start_command(site: Site) -> str:
+    return "sortie plan run" if site.is_plan else "sortie run"
+
+
+def peers_of(site: Site) -> Place | None:
+    """The checkout that agents share, where what was named belongs to one."""
+    try:
+        place = find_place(site.place if site.place.is_dir() else site.place.parent)
+    except SortieError:
+        return None
+    return place if any((place.root / name).is_file() for name in (WORKLOG, MAILBOX, CHARTER)) else None
+
+
+def _navigation(site: Site, here: str) -> list[Link]:
+    parts = [("/", "Now", "n"), ("/runs", "Runs", "r"), ("/money", "Money", "m"), ("/health", "Health", "h")]
+    if site.is_plan:
+        parts.insert(1, ("/plan", "Plan", "p"))
+    if peers_of(site) is not None:
+        parts.insert(-2, ("/peers", "Peers", "e"))
+    return [Link(path, title, key, here == title.lower()) for path, title, key in parts]
+
+
+def _reply(request: Request) -> Shown | None:
+    """What became of the command that led here."""
+    return replies.shown(request.query_params.get("reply", ""))
+
+
+def commands(text: str) -> Markup:
+    """A sentence of ours, with the commands in it set apart."""
+    pieces = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if number % 2 else Markup("{}").format(piece)
+        for number, piece in enumerate(pieces)
+    )

@@ -1,0 +1,135 @@
+"""uvicorn on a socket that is open already, until a signal comes or whoever started us is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import resource
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import msgspec
+import uvicorn
+
+from ..engine.dashboard import Orders
+from ..engine.report import LiveReport
+from .app import make_app
+from .connection import MOST_REQUESTS, BoundedConnection
+from .site import Site
+
+KEEP_ALIVE = 10
+# A stream is told that we end; an answer that takes longer is not waited for.
+LAST_ANSWERS_WITHIN = 1
+# The request line and all headers together.
+LARGEST_HEAD = 32 * 1024
+
+
+def serve_service(told: BinaryIO) -> None:
+    """The dashboard of the service that tells us what to serve; it ends with what we are told."""
+    orders = msgspec.json.decode(told.readline(), type=Orders)
+    listening = socket.socket(fileno=orders.descriptor)
+    site = Site(
+        Path(orders.database),
+        Path(orders.place),
+        is_plan=orders.is_plan,
+        host=orders.server.host,
+        server=orders.server,
+    )
+    server = _server(site)
+
+    def hear() -> None:
+        decoder = msgspec.json.Decoder(LiveReport)
+        try:
+            for line in told:
+                site.live.hear(decoder.decode(line))
+        finally:
+            server.should_exit = True
+
+    threading.Thread(target=hear, name="reports", daemon=True).start()
+    server.run(sockets=[listening])
+
+
+def serve_store(site: Site, listening: socket.socket) -> None:
+    """A store that we only look at, until Ctrl-C."""
+    _server(site).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """Ends in the same way whatever asks it to; the one of the library would raise the signal once more."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        asked_by = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in asked_by:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in asked_by:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit  # asked twice
+        self.should_exit = True
+
+
+def _server(site: Site) -> uvicorn.Server:
+    _prepare(site)
+    return _Server(configured(site))
+
+
+def configured(site: Site) -> uvicorn.Config:
+    return uvicorn.Config(
+        make_app(site),
+        http=BoundedConnection,
+        loop="asyncio",
+        ws="none",
+        lifespan="off",  # nothing of ours begins or ends with it
+        log_config=None,
+        access_log=False,  # an address may carry a token
+        server_header=False,
+        proxy_headers=False,  # nobody stands between us and a client that we could believe
+        limit_concurrency=MOST_REQUESTS,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=LAST_ANSWERS_WITHIN,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+    )
+
+
+def _prepare(site: Site) -> None:
+    """Files for as many clients as may come, and complaints without secrets, of what is our fault alone."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # Below that it tells of clients that speak no HTTP or are too many, as often as they please.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    sys.stderr = _WithoutSecrets(sys.stderr, site.hide)
+
+
+class _WithoutSecrets(io.TextIOBase):
+    """Whole lines at a time, so that no secret is cut in two."""
+
+    def __init__(self, stream: TextIO, hide: Callable[[str], str]) -> None:
+        self._stream = stream
+        self._hide = hide
+        self._begun = ""
+        self._lock = threading.Lock()
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            *lines, self._begun = (self._begun + text).split("\n")
+            for line in lines:
+                self._stream.write(self._hide(line) + "\n")
+        return len(text)
+
+    def flush(self) -> None:
+        with self._lock:
+            self._stream.flush()

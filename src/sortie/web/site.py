@@ -1,0 +1,168 @@
+"""What every page and answer is made from: one store, the workflow it belongs to, and what its service told last.
+
+Nothing here changes the store: people's commands go through `store.commands`, as those of the command line do.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..core.redact import Redactor
+from ..errors import SortieError
+from ..plans.load import examine as examine_plan
+from ..plugins import kinds
+from ..reports.status import Status, status_report
+from ..sources.adapters import secrets as agent_secrets
+from ..sources.plan_rules import secrets_of_plan
+from ..store.connect import connect_readonly
+from ..store.lock import holder_of
+from ..workflow.config import Config, ServerConfig
+from ..workflow.loader import examine
+from ..workflow.variables import env_file_of
+
+if TYPE_CHECKING:
+    from ..engine.report import LiveReport
+
+# For so long the last word of a service stands for the present.
+LIVE_FOR = 5.0
+SETTINGS_FOR = 2.0
+LAGS_KEPT = 600
+
+Files = tuple[tuple[int, ...], ...]
+
+
+class Live:
+    """The last report of the service that started us; `heard_at` is when it came, by the wall clock. `lags` are how
+    late its loop was in the last minutes, each with its time."""
+
+    def __init__(self) -> None:
+        self.report: LiveReport | None = None
+        self.heard_at = 0.0
+        self.lags: deque[tuple[float, float]] = deque(maxlen=LAGS_KEPT)
+
+    def hear(self, report: LiveReport) -> None:
+        self.report, self.heard_at = report, time.time()
+        self.lags.append((self.heard_at, report.loop_lag))
+
+    def now(self) -> LiveReport | None:
+        """None where there is no service, or it has been silent for too long to be believed."""
+        return self.report if time.time() - self.heard_at <= LIVE_FOR else None
+
+
+class Site:
+    """`place` is what was named when it was started: a workflow, a plan or a store. `is_plan` says that the store
+    is that of a plan; `host` is where we listen; a `read_only` site changes nothing; `server` are the settings that
+    we were started with, those of the workflow if left out. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        database: Path,
+        place: Path,
+        *,
+        is_plan: bool = False,
+        live: Live | None = None,
+        host: str = "127.0.0.1",
+        read_only: bool = False,
+        server: ServerConfig | None = None,
+    ) -> None:
+        self.database = database.resolve()
+        self.place = place.resolve()
+        self.is_plan = is_plan
+        self.live = live or Live()
+        self.host = host
+        self.read_only = read_only
+        self.started_at = time.time()
+        self._settings: _Settings | None = None
+        self._reading = threading.Lock()
+        self._server_secrets = server.secrets if server else ()
+        self.server = server or self.config.server
+
+    @contextmanager
+    def looking(self) -> Iterator[sqlite3.Connection]:
+        """The store, read only."""
+        with closing(connect_readonly(self.database)) as db:
+            yield db
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a service owns the store now."""
+        return holder_of(self.database) is not None
+
+    @property
+    def config(self) -> Config:
+        """The settings as they are now, as far as they can be read."""
+        return self._examined().config
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the workflow cannot be used as it is, so that nobody knows the rules."""
+        return self._examined().is_broken
+
+    def status(self, db: sqlite3.Connection) -> Status:
+        """What runs, waits and is parked, with what only the service knows."""
+        return status_report(
+            db,
+            config=self.config,
+            broken=self.is_broken,
+            service=holder_of(self.database),
+            now=time.time(),
+            hide=self.hide,
+            live=self.live.now(),
+        )
+
+    def hide(self, text: str) -> str:
+        """Without secrets."""
+        return self._examined().redactor.text(text)
+
+    def _examined(self) -> _Settings:
+        """What the files say, looked at now and then, and read where they changed."""
+        with self._reading:
+            known = self._settings
+            if known is None or time.monotonic() - known.as_of > SETTINGS_FOR:
+                files = tuple(map(_identity, (self.place, env_file_of(os.environ, None))))
+                known = known if known is not None and known.files == files else self._read(files)
+                self._settings = replace(known, as_of=time.monotonic())
+                return self._settings
+            return known
+
+    def _read(self, files: Files) -> _Settings:
+        found = examine(self.place, environ=os.environ, kinds=kinds(), trial=False)
+        redactor = Redactor({*found.config.secrets, *self._given_to_agents(found.config), *self._server_secrets})
+        return _Settings(files, found.config, found.workflow is None, redactor)
+
+    def _given_to_agents(self, config: Config) -> Collection[str]:
+        try:
+            if self.is_plan:
+                plan, _ = examine_plan(self.place, to_run=False)
+                return secrets_of_plan(plan, os.environ) if plan else ()
+            return agent_secrets(config, os.environ)
+        except SortieError:
+            return ()  # of a kind that is not there, no agent was given anything
+
+
+class _Settings(Struct, frozen=True):
+    files: Files
+    config: Config
+    is_broken: bool
+    redactor: Redactor
+    as_of: float = 0.0
+
+
+def _identity(path: Path | None) -> tuple[int, ...]:
+    """What a stat shows of a file; empty where there is none."""
+    try:
+        status = path.stat() if path else None
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns) if status else ()

@@ -1,0 +1,65 @@
+"""Style sheet, scripts and signs: read once, told apart by their content, kept by browsers for good.
+
+Only what is in the folder when we start is there; an address is a key of a table and never a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+FOLDER = Path(__file__).with_name("static")
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+FOR_GOOD = "public, max-age=31536000, immutable"
+ASK_AGAIN = "no-cache"
+
+
+@cache
+def files() -> dict[str, bytes]:
+    """By the path below the folder."""
+    return {
+        path.relative_to(FOLDER).as_posix(): path.read_bytes()
+        for path in sorted(FOLDER.rglob("*"))
+        if path.suffix in TYPES
+    }
+
+
+@cache
+def digest() -> str:
+    """Of all of them together: another build has other addresses."""
+    whole = hashlib.sha256()
+    for name, content in files().items():
+        whole.update(f"{name}\0{len(content)}\0".encode())
+        whole.update(content)
+    return whole.hexdigest()[:12]
+
+
+def address(name: str) -> str:
+    assert name in files(), name
+    return f"/static/{digest()}/{name}"
+
+
+def _serve(request: Request) -> Response:
+    build, name = request.path_params["build"], request.path_params["name"]
+    content = files().get(name)
+    if content is None:
+        return Response("There is no such file.\n", 404, media_type="text/plain")
+    tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+    headers = {"ETag": tag, "Cache-Control": FOR_GOOD if build == digest() else ASK_AGAIN}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(content, headers={**headers, "Content-Type": TYPES[Path(name).suffix]})
+
+
+def routes() -> list[BaseRoute]:
+    return [Route("/static/{build}/{name:path}", _serve, methods=["GET"])]

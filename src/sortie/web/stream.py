@@ -1,0 +1,112 @@
+"""`GET /api/v2/events/stream`: the event log as it grows, for any number of readers, nothing lost or repeated.
+
+Each reader has a position in the log and is given what comes after it, from memory where that reaches back so far,
+from the store where it does not. So nobody has a queue that could overflow, a slow reader costs nothing but its
+connection, and one that comes back with the number of its last event goes on there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import anyio
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from ..errors import SortieError
+from ..store.queries import find_issue
+from .feed import Feed, FeedEnded, Position, unreadable
+from .json_api import Problem
+from .site import Site
+
+PATH = "/api/v2/events/stream"
+# No log is longer: SQLite counts to 2^63.
+_MOST_DIGITS = 18
+# How soon a browser comes back, in milliseconds.
+_COME_BACK = b"retry: 1000\n\n"
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    feed = Feed(site)
+
+    async def stream(request: Request) -> Response:
+        try:
+            after = _after(request)
+            issue_id = await run_in_threadpool(_issue, site, request.query_params.get("issue"))
+        except Problem as problem:
+            return problem.answer()
+        return EventStream(feed, after, issue_id)
+
+    return [Route(PATH, stream, methods=["GET"])]
+
+
+class EventStream(Response):
+    """Speaks until the reader leaves or the store is gone."""
+
+    media_type = "text/event-stream; charset=utf-8"
+
+    def __init__(self, feed: Feed, after: int | None, issue_id: str | None) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self.feed = feed
+        self.after = after
+        self.issue_id = issue_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with self.feed.joined(self.after, self.issue_id) as position, anyio.create_task_group() as group:
+
+                async def leave_with_reader() -> None:
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                    group.cancel_scope.cancel()
+
+                group.start_soon(leave_with_reader)
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                if scope["method"] != "HEAD":
+                    await _speak(position, send)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                group.cancel_scope.cancel()
+        except Problem as problem:
+            await problem.answer()(scope, receive, send)
+
+
+async def _speak(position: Position, send: Send) -> None:
+    said = _COME_BACK
+    is_over = False
+    while True:
+        # Waits for a reader that is slow; one that does not read at all is cut off by the connection.
+        await send({"type": "http.response.body", "body": said, "more_body": True})
+        if is_over:
+            return
+        try:
+            said = await position.next()
+        except FeedEnded as ended:
+            said, is_over = ended.last_words, True
+
+
+def _after(request: Request) -> int | None:
+    """Where to go on; a browser that comes back names the last event that it has."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdecimal() and len(given) <= _MOST_DIGITS):
+        raise Problem(400, "invalid_parameter", "The number after which to go on is not one of an event.")
+    return int(given)
+
+
+def _issue(site: Site, named: str | None) -> str | None:
+    """The issue whose events are wanted; None for all."""
+    if not named:
+        return None
+    try:
+        with site.looking() as db:
+            found = find_issue(db, named)
+    except (SortieError, sqlite3.Error) as error:
+        raise unreadable(error) from error
+    if found is None:
+        raise Problem(404, "issue_not_found", f"There is no issue {site.hide(named)[:200]}.")
+    return found

@@ -1,0 +1,41 @@
+"""`POST /webhooks/tracker`: a tracker's server says that something changed, so the service looks now.
+
+Nothing that it says is believed: the signature of the shared secret allows it to wake a look, no more.
+"""
+
+from __future__ import annotations
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from ..errors import StoreError
+from ..store.commands import add_commands, pending_commands
+from ..trackers.webhooks import is_authentic
+from .site import Site
+
+_SOON = "5"
+
+
+def routes(site: Site) -> list[BaseRoute]:
+    async def tracker(request: Request) -> Response:
+        return await run_in_threadpool(_heard, site, dict(request.headers), await request.body())
+
+    return [Route("/webhooks/tracker", tracker, methods=["POST"])]
+
+
+def _heard(site: Site, headers: dict[str, str], body: bytes) -> Response:
+    secret = site.server.webhook_secret
+    if site.read_only or not secret:
+        return PlainTextResponse("No webhooks are expected here.\n", 404)
+    if not is_authentic(secret, headers, body):
+        return PlainTextResponse("The signature is not that of the secret.\n", 401)
+    try:
+        with site.looking() as db:
+            is_asked_already = any(command.verb == "refresh" for command in pending_commands(db))
+        if not is_asked_already:
+            add_commands(site.database, "refresh", [""])
+    except StoreError:
+        return PlainTextResponse("The store cannot be written now.\n", 503, {"retry-after": _SOON})
+    return PlainTextResponse("The service looks.\n", 202)

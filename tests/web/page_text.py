@@ -1,0 +1,76 @@
+"""Pages read as a browser without scripts reads them: which elements there are, and what a person sees."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+# What a browser sets apart from what stands before it.
+APART = {
+    "p",
+    "div",
+    "td",
+    "th",
+    "tr",
+    "li",
+    "dt",
+    "dd",
+    "h1",
+    "h2",
+    "h3",
+    "section",
+    "header",
+    "article",
+    "summary",
+    "b",
+}
+
+
+class Page(HTMLParser):
+    """`elements` are names with their attributes, `text` is all that is shown, `faults` are tags that are amiss."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.faults: list[str] = []
+        self._pieces: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        self.close()
+        self.faults += [f"<{tag}> is not closed" for tag in self._open]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag in APART:
+            self._pieces.append(" ")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self._open or self._open.pop() != tag:
+            self.faults.append(f"</{tag}> closes nothing")
+        if tag in APART:
+            self._pieces.append(" ")
+
+    def handle_data(self, data: str) -> None:
+        self._pieces.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self._pieces).split())
+
+    def named(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def links(self) -> list[str]:
+        return [attributes["href"] for attributes in self.named("a") if "href" in attributes]
+
+    @property
+    def decisions(self) -> set[str]:
+        """What can be done about issues by a form of the page, such as `answer`."""
+        posted = [one["action"] for one in self.named("form") if one.get("method") == "post"]
+        return {action.rsplit("/", 1)[1] for action in posted if action.startswith("/issues/")}

@@ -1,0 +1,141 @@
+"""Plans on pages: the graph with the state of every task, however many; a task opens like an issue."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sortie.core import events as ev
+from sortie.core.model import Park, View
+from sortie.web.tokens import new_token
+
+from .live_server import LiveServer, new_store, served
+from .page_text import Page
+
+QUESTION = "A change breaks what users have; <i>may</i> it be released?"
+
+
+def task(name: str, *waits_for: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "objective": "Do <b>it</b>.",
+        "outputs": ["out.txt"],
+        "success_criteria": ["It is done."],
+        "agent": {"kind": "command", "command": "true"},
+        "depends_on": [{"task": other} for other in waits_for],
+    }
+
+
+def plan_of(folder: Path, *tasks: dict[str, Any]) -> Path:
+    (folder / "plan.work").mkdir()
+    (folder / "plan.yaml").write_text(json.dumps({"name": "big", "tasks": tasks}))
+    return folder / "plan.yaml"
+
+
+def read(server: LiveServer, path: str, most: int = 100_000, **headers: str) -> Page:
+    answer = server.get(path, **headers)
+    assert answer.status == 200, answer.text[:500]
+    assert len(answer.body) < most, len(answer.body)
+    page = Page(answer.text)
+    assert page.faults == []
+    return page
+
+
+@pytest.fixture(scope="module")
+def big_plan(tmp_path_factory):
+    """Thirty layers of ten, each task waiting for three of the layer before."""
+    folder = tmp_path_factory.mktemp("plan")
+    tasks = [
+        task(
+            f"t{layer:02}-{place}",
+            *(f"t{layer - 1:02}-{(place + step) % 10}" for step in range(3 if layer else 0)),
+        )
+        for layer in range(30)
+        for place in range(10)
+    ]
+    place = plan_of(folder, *tasks)
+    with served(new_store(folder / "plan.work" / ".sortie.db"), place=place, is_plan=True) as server:
+        yield server
+
+
+def test_a_plan_of_three_hundred_tasks_is_a_graph_of_bounded_size(big_plan):
+    page = read(big_plan, "/plan", 450_000)
+    boxes = [one for one in page.named("g") if one.get("class", "").startswith("box")]
+    assert len(boxes) == 300
+    assert sum(one.get("class", "").startswith("edge") for one in page.named("path")) == 870
+    assert "10 ready" in page.text and "290 waiting" in page.text
+    assert {f"/plan/t{layer:02}-0" for layer in range(30)} <= set(page.links)
+
+
+def test_the_graph_is_drawn_by_classes_of_the_style_sheet_alone(big_plan):
+    page = read(big_plan, "/plan", 450_000)
+    assert page.named("style") == []
+    assert {one["class"] for one in page.named("g") if one.get("class")} == {"box b-ready", "box b-waiting"}
+
+
+def test_a_task_opens_like_an_issue_though_it_never_ran(big_plan):
+    page = read(big_plan, "/plan/t01-3", 60_000)
+    assert "Do <b>it</b>." in page.text
+    assert "/plan/t00-3" in page.links and "/plan/t02-1" in page.links
+
+
+def test_a_task_that_nobody_knows_is_a_page_that_says_so(big_plan):
+    answer = big_plan.get("/plan/nope")
+    assert answer.status == 404 and "The plan has no task nope." in Page(answer.text).text
+
+
+def test_a_plan_that_cannot_be_read_is_a_page_that_says_how_to_find_out(tmp_path):
+    (tmp_path / "plan.yaml").write_text("tasks: 7\n")
+    store = new_store(tmp_path / "sortie.db")
+    with served(store, place=tmp_path / "plan.yaml", is_plan=True) as server:
+        answer = server.get("/plan")
+    assert answer.status == 404 and "sortie plan check" in answer.text
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory):
+    """A plan one task of which needs a decision."""
+    folder, now = tmp_path_factory.mktemp("asking"), time.time()
+    place = plan_of(folder, task("draft"), task("review", "draft"), task("announce", "review"))
+    view = View(id="review", identifier="review", title="Do <b>it</b>.", state="pending")
+    park = Park(kind="signal", reason=QUESTION, fingerprint="f")
+    events = [
+        ev.IssueSeen(at=now, issue_id="review", view=view),
+        ev.Parked(at=now, issue_id="review", identifier="review", park=park),
+    ]
+    with served(new_store(folder / "plan.work" / ".sortie.db", *events), place=place, is_plan=True) as server:
+        yield server, {"authorization": f"Bearer {new_token(server.site.database, 'operate')}"}
+
+
+def test_a_task_that_asks_is_shown_in_the_graph_and_first_of_all_now(asking):
+    server, _ = asking
+    assert "1 escalated" in read(server, "/plan").text
+    now = read(server, "/")
+    assert QUESTION in now.text and "/plan/review" in now.links
+
+
+def test_a_task_has_the_decisions_that_a_plan_knows(asking):
+    server, token = asking
+    page = read(server, "/plan/review", **token)
+    assert QUESTION in page.text
+    assert page.decisions == {"reopen", "accept", "skip", "answer"}
+
+
+def test_a_decision_about_a_task_leads_back_to_it(asking):
+    server, token = asking
+    headers = {**token, "origin": server.url}
+    answer = server.request("POST", "/issues/review/reopen", headers, "back=%2Fplan%2Freview")
+    assert answer.headers["location"].startswith("/plan/review?reply=")
+    assert "sortie plan run" in read(server, answer.headers["location"]).text
+    with server.site.looking() as db:
+        assert db.execute("SELECT verb, issue FROM commands").fetchall() == [("reopen", "review")]
+
+
+def test_the_page_of_an_issue_is_that_of_its_task(asking):
+    server, _ = asking
+    answer = server.get("/issues/review")
+    assert (answer.status, answer.headers["location"]) == (307, "/plan/review")

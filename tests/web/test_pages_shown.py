@@ -1,0 +1,199 @@
+"""Every page, on a store with nothing in it and on a busy one, as a browser without scripts shows it."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from sortie.store.lock import held
+from sortie.web.tokens import new_token
+
+from .busy_store import QUESTION, Steady, busy_events, busy_store, live_of
+from .live_server import LiveServer, new_store, served
+from .page_text import Page
+
+PAGES = ("/", "/runs", "/money", "/health")
+HOLDER = {"pid": 4711, "since": "2026-11-18T09:00:00Z"}
+
+
+def shown(server: LiveServer, path: str, status: int = 200, **headers: str) -> Page:
+    answer = server.get(path, accept="text/html", **headers)
+    assert answer.status == status, answer.text[:2000]
+    page = Page(answer.text)
+    assert page.faults == []
+    assert [attributes for _, attributes in page.elements if "style" in attributes] == []
+    assert all(one.get("src", "").startswith("/static/") for one in page.named("script"))
+    return page
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory):
+    folder, now = tmp_path_factory.mktemp("busy"), time.time()
+    store = busy_store(folder, repository=True)
+    with held(store, HOLDER), served(store, live=Steady(live_of(busy_events(now), now).report)) as server:
+        yield server
+
+
+@pytest.fixture
+def operator(busy):
+    return {"authorization": f"Bearer {new_token(busy.site.database, 'operate')}"}
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    with served(new_store(tmp_path_factory.mktemp("empty") / "sortie.db")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_of_an_empty_store_says_so(empty, path):
+    page = shown(empty, path)
+    assert "not running" in page.text
+    assert re.search(r"as of \d\d:\d\d:\d\d, \d+s ago", page.text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_says_of_when_it_is_and_that_the_service_runs(busy, path):
+    page = shown(busy, path)
+    assert re.search(r"running as of \d\d:\d\d:\d\d, \d+s ago", page.text)
+
+
+def test_now_begins_with_what_needs_a_person(busy):
+    text = shown(busy, "/").text
+    order = ["question SHOP-20", "failed SHOP-21", "out of budget SHOP-22", "ready for review SHOP-12"]
+    places = [text.index(one) for one in (*order, "Running 4 of 6", "Waiting 2", "Held back 3", "Ready 8")]
+    assert places == sorted(places)
+    assert " ".join(QUESTION.split()) in text
+
+
+def test_what_runs_is_shown_with_turn_last_line_age_and_cost(busy):
+    text = shown(busy, "/").text
+    assert "Running the tests of the session module" in text
+    assert re.search(r"claude-code · claude-opus-5 · attempt 2 .* 3/20 18m\d\ds \d+s \$0\.42", text)
+
+
+def test_what_waits_is_shown_with_the_rule_that_holds_it(busy):
+    text = shown(busy, "/").text
+    assert "it waits for others: SHOP-1 is not done" in text
+    assert "error: the provider answered 529" in text
+    assert "The codex agent is paused for" in text
+
+
+def test_an_issue_has_its_story_what_was_said_and_what_changed(busy):
+    page = shown(busy, "/issues/SHOP-1")
+    assert "It is running since" in page.text
+    assert "turn 3 started" in page.text
+    assert "Two tests fail because the clock of the cookie is in local time." in page.text
+    assert "return time.gmtime(time.time() + seconds)" in page.text
+    assert "test_cookie.py" in page.text
+    folded = [one for one in page.named("details") if one.get("class") == "tools"]
+    assert folded and "open" not in folded[0]
+
+
+def test_a_story_goes_back_page_by_page(busy):
+    newest = shown(busy, "/issues/SHOP-20?all=1")
+    assert "turn 5 completed" in newest.text
+    older = shown(busy, "/issues/SHOP-20?all=1&before=3")
+    assert "turn 5 completed" not in older.text
+
+
+def test_runs_are_chosen_sorted_and_paged_by_their_address(busy):
+    failed = shown(busy, "/runs?status=failed")
+    assert "11 runs" in failed.text and "succeeded" not in failed.text.split("Filter")[1]
+    cheapest = shown(busy, "/runs?sort=cost&order=up").text
+    assert cheapest.index("SHOP-30") < cheapest.index("SHOP-225")
+    assert "No run fits." in shown(busy, "/runs?text=%25").text
+    nonsense = "/runs?page=99999999999999999999&sort=;drop&order=x&status=%00&page=-1"
+    assert "No run fits." in shown(busy, nonsense).text
+
+
+def test_a_run_that_told_nothing_of_its_tokens_is_not_measured_rather_than_free(busy):
+    assert "not measured" in shown(busy, "/runs?text=SHOP-30").text
+    assert "2 runs told nothing of what they used" in shown(busy, "/money").text
+
+
+def test_money_has_the_numbers_of_its_plots_as_a_table(busy):
+    page = shown(busy, "/money?days=7")
+    plots = [one for one in page.named("div") if "data-plot" in one]
+    assert len(plots) == 2
+    assert page.text.count(time.strftime("%Y-%m-", time.gmtime())) >= 1
+    assert "New tokens" in page.text and "From cache" in page.text
+    assert "$13.80 of $60.00" in page.text
+
+
+def test_health_shows_looks_store_disks_and_settings(busy):
+    text = shown(busy, "/health").text
+    for words in ("took 0.31 s", "4 ms", "runs, pid 4711", "per_issue.turns 60", "workspaces", "Loop lag"):
+        assert words in text, words
+
+
+def test_secrets_of_the_workflow_are_on_no_page(tmp_path):
+    secret = "hunter2-hunter2-hunter2"
+    tracker = f"tracker: {{kind: github, api_key: {secret}, project: a/b}}"
+    (tmp_path / "WORKFLOW.md").write_text(f"---\n{tracker}\n---\nDo it\n")
+    with served(new_store(tmp_path / "sortie.db")) as server:
+        for path in PAGES:
+            assert secret not in server.get(path).text
+        assert "tracker.api_key set, hidden" in shown(server, "/health").text
+
+
+def test_who_may_only_look_sees_no_form_and_how_to_get_more(busy):
+    page = shown(busy, "/issues/SHOP-20")
+    assert [one for one in page.named("form") if one.get("method") == "post"] == []
+    assert "sortie token new" in page.text
+
+
+@pytest.mark.parametrize(
+    ("issue", "verbs"),
+    [
+        ("SHOP-20", {"answer", "unpark"}),
+        ("SHOP-22", {"unpark"}),
+        ("SHOP-1", {"stop", "answer"}),
+        ("SHOP-30", {"retry", "stop"}),
+        ("SHOP-50", {"start"}),
+    ],
+)
+def test_an_issue_has_the_buttons_that_fit_it(busy, operator, issue, verbs):
+    page = shown(busy, f"/issues/{issue}", **operator)
+    assert page.decisions == verbs
+
+
+def test_an_issue_that_nobody_knows_is_a_page_that_says_so(busy):
+    assert "NOPE-1 is not known here." in shown(busy, "/issues/NOPE-1", 404).text
+    assert "There is no run nope." in shown(busy, "/runs/nope", 404).text
+    assert "no plan here" in shown(busy, "/plan", 404).text
+    assert "sortie peers init" in shown(busy, "/peers", 404).text
+
+
+def test_navigation_has_plan_and_peers_only_where_there_is_one(busy):
+    assert {"/plan", "/peers"} & set(shown(busy, "/").links) == set()
+
+
+def test_every_link_of_every_page_leads_somewhere(busy):
+    seen, todo = set[str](), ["/"]
+    while todo:
+        path = todo.pop().partition("#")[0] or "/"
+        if path in seen or len(seen) > 60:
+            continue
+        seen.add(path)
+        todo += [one for one in shown(busy, path).links if not one.startswith("#")]
+    assert len(seen) > 40
+
+
+def test_a_broken_workflow_shows_what_is_known_and_says_so(tmp_path):
+    (tmp_path / "WORKFLOW.md").write_text("---\ntracker: 7\n---\n")
+    with served(new_store(tmp_path / "sortie.db")) as server:
+        assert "The workflow is broken" in shown(server, "/").text
+        assert "broken" in shown(server, "/health").text
+
+
+def test_a_service_that_fell_silent_is_shown_as_stale_without_scripts(tmp_path):
+    store, now = busy_store(tmp_path), time.time()
+    live = live_of(busy_events(now), now)
+    live.heard_at = now - 60
+    with served(store, live=live) as server:
+        page = shown(server, "/")
+        assert "Stale since" in page.text and "not running" in page.text
+        assert "interrupted" in page.text

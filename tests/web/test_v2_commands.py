@@ -1,0 +1,88 @@
+"""Commands over HTTP: they reach the service as rows, and its reply comes back with the answer or is asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sortie.core import events as ev
+from sortie.store.commands import CommandRow, pending_commands
+from sortie.web.tokens import new_token
+
+from .api_scene import busy_server
+from .live_server import DEADLINE, Answer, LiveServer, append
+
+ROOT = "/api/v2"
+
+
+@pytest.fixture
+def server(tmp_path) -> Iterator[LiveServer]:
+    with busy_server(tmp_path) as started:
+        yield started
+
+
+def command(server: LiveServer, body: str, *, wait: float = 0.0) -> Answer:
+    token = new_token(server.site.database, "operate")
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    return server.request("POST", f"{ROOT}/commands?wait={wait}", headers, body)
+
+
+def next_command(server: LiveServer) -> CommandRow:
+    """What a service would find, once it is there."""
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        with server.site.looking() as db:
+            if waiting := pending_commands(db):
+                return waiting[0]
+        time.sleep(0.005)
+    raise AssertionError("no command came")
+
+
+def test_a_command_reaches_the_service_as_it_was_said(server):
+    given = command(server, '{"verb": "answer", "issue": "D-4", "text": "use <b>this</b> key"}')
+    assert given.status == 202
+    assert (given.json["done"], given.json["ok"], given.json["outcome"]) == (False, None, "")
+    left = next_command(server)
+    assert (left.verb, left.issue, left.text) == ("answer", "D-4", "use <b>this</b> key")
+
+
+def test_the_reply_comes_with_the_answer_where_it_comes_in_time(server):
+    def reply() -> None:
+        waiting = next_command(server)
+        append(
+            server.site.database,
+            ev.Commanded(at=1.0, issue_id="1", command_id=waiting.id, verb="stop", outcome="It stops.", ok=True),
+        )
+
+    service = threading.Thread(target=reply)
+    service.start()
+    given = command(server, '{"verb": "stop", "issue": "D-1"}', wait=5)
+    service.join(DEADLINE)
+    assert (given.status, given.json["done"], given.json["ok"]) == (202, True, True)
+    assert given.json["outcome"] == "It stops."
+
+
+def test_a_reply_that_comes_later_is_asked_for(server):
+    number = command(server, '{"verb": "retry", "issue": "nobody"}').json["id"]
+    assert server.get(f"{ROOT}/commands/{number}").json["done"] is False
+    refused = ev.Commanded(at=1.0, command_id=number, verb="retry", outcome="nobody is not known", ok=False)
+    append(server.site.database, refused)
+    state = server.get(f"{ROOT}/commands/{number}").json
+    assert (state["done"], state["ok"], state["outcome"]) == (True, False, "nobody is not known")
+
+
+def test_nothing_is_asked_of_the_service_without_a_token(server):
+    headers = {"Content-Type": "application/json"}
+    refused = server.request("POST", f"{ROOT}/commands", headers, '{"verb": "stop", "issue": "D-1"}')
+    assert refused.status == 401
+    with server.site.looking() as db:
+        assert pending_commands(db) == []
+
+
+def test_a_site_that_only_looks_takes_no_commands(tmp_path):
+    with busy_server(tmp_path, read_only=True) as server:
+        refused = command(server, '{"verb": "stop", "issue": "D-1"}')
+        assert (refused.status, refused.json["error"]["code"]) == (403, "read_only")
