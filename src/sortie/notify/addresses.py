@@ -1,0 +1,40 @@
+"""`python -m sortie.notify.addresses`: whether apprise can use addresses, for whoever does not want to load it.
+
+Reads a JSON list of them, and answers with a list of sentences; an empty one says that the address can be used.
+Nothing is contacted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+
+def unusable(address: str) -> str:
+    """Why nothing can be sent there, in words that do not show it; empty where something can."""
+    import apprise
+    from apprise.manager_plugins import NotificationManager
+
+    if apprise.Apprise.instantiate(address) is not None:
+        return ""
+    scheme = address.partition("://")[0].lower()
+    try:
+        service = NotificationManager()[scheme]  # type: ignore[no-untyped-call]
+    except KeyError:
+        return f'apprise knows no service "{scheme}"'
+    if not service.enabled:
+        needed = service.requirements.get("packages_required") or service.requirements.get("details") or ""
+        packages = ", ".join(needed) if isinstance(needed, list | tuple) else str(needed)
+        return f'apprise cannot use "{scheme}" on this machine: {packages or "something it needs is missing"}'
+    return f'is not complete for "{scheme}"; see how apprise writes such an address'
+
+
+def main() -> int:
+    logging.getLogger("apprise").propagate = False  # there are addresses in what it says
+    print(json.dumps([unusable(address) for address in json.load(sys.stdin)]))  # noqa: T201 - the answer
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

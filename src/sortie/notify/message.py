@@ -1,0 +1,146 @@
+"""What is sent: one occasion, or a digest of many, as JSON, as text, and as text that Slack takes for text.
+
+What agents and trackers wrote is quoted and never obeyed: no markup of a chat, no mention that calls everybody, no
+header of a mail. A message has the same id however often it is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from ..protocol.foreign_text import shortened
+from ..store.notifications import Occasion
+
+DIGEST = "digest"
+# Of a digest: how many are told one by one as text and as JSON, and how long each may be.
+MOST_LINES = 20
+MOST_ITEMS = 200
+LONGEST_SUBJECT = 150
+LONGEST_REASON = 1500
+LONGEST_LINE = 250
+LONGEST_TITLE = 100
+
+_HEADLINES = {
+    "parked": "needs an answer",
+    "error": "failed",
+    "budget": "is out of budget",
+    "review": "is ready for review",
+    "service": "needs attention",
+    "test": "is set up",
+}
+_DASHES = "\N{EM DASH}"
+# A zero-width space keeps what follows from being taken for markup, and nobody sees it.
+_BREAK = "\N{ZERO WIDTH SPACE}"
+_CALLS = re.compile(r"(<|@)(?=[@!#&]|everyone\b|here\b|channel\b|all\b)|(\])(?=\()", re.IGNORECASE)
+
+
+class Item(Struct, frozen=True, kw_only=True):
+    """One occasion as programs get it; `url` is its page of the dashboard, where there is one."""
+
+    id: str
+    event: str
+    issue: str
+    title: str
+    reason: str
+    url: str
+    at: str
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """`items` are those that are told one by one, `more` how many there are besides."""
+
+    id: str
+    items: tuple[Item, ...]
+    more: int = 0
+
+    @property
+    def count(self) -> int:
+        return len(self.items) + self.more
+
+    @property
+    def subject(self) -> str:
+        """One line, without control characters."""
+        if self.count > 1:
+            return f"[sortie] {self.count} things need you"
+        return shortened(f"[sortie] {_headline(self.items[0])}", LONGEST_SUBJECT)
+
+    def text(self) -> str:
+        """For a person to read, without the subject."""
+        if self.count == 1:
+            item = self.items[0]
+            return "\n".join(filter(None, [shortened(item.reason, LONGEST_REASON), item.url]))
+        lines = [_line(item) for item in self.items[:MOST_LINES]]
+        more = self.count - len(lines)
+        return "\n".join([*lines, *([f"and {more} more"] if more else [])])
+
+    def json(self) -> bytes:
+        """One occasion by itself; of several, `items` has each with an id of its own."""
+        if self.count == 1:
+            return msgspec.json.encode(self.items[0])
+        return msgspec.json.encode(
+            {
+                "id": self.id,
+                "event": DIGEST,
+                "issue": "",
+                "title": f"{self.count} things need you",
+                "reason": self.text(),
+                "url": "",
+                "at": max(item.at for item in self.items),
+                "items": self.items,
+                "more": self.more,
+            }
+        )
+
+    def slack(self) -> bytes:
+        """In Slack only these three characters begin something; what takes the same form may look for names."""
+        text = "\n".join(self.chat())
+        for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+            text = text.replace(character, entity)
+        plain = {"mrkdwn": False, "parse": "none", "link_names": False, "unfurl_links": False}
+        return msgspec.json.encode({"text": text, **plain, "unfurl_media": False})
+
+    def chat(self) -> tuple[str, str]:
+        """Subject and text for services of which nobody knows what they take for markup."""
+        return without_calls(self.subject), without_calls(self.text())
+
+
+def compose(whose: str, occasions: Sequence[Occasion], dashboard: str) -> Message:
+    """The message about these, the oldest first. `whose` names store and channel: ids begin with it."""
+    items = tuple(_item(whose, occasion, dashboard) for occasion in occasions[:MOST_ITEMS])
+    first, last = occasions[0].seq, occasions[-1].seq
+    number = str(first) if len(occasions) == 1 else f"{first}-{last}"
+    return Message(id=f"{whose}:{number}", items=items, more=len(occasions) - len(items))
+
+
+def without_calls(text: str) -> str:
+    """With nothing that calls people together or hides where a link leads, in any chat that we know of."""
+    return _CALLS.sub(lambda found: found[0] + _BREAK, text)
+
+
+def _item(whose: str, occasion: Occasion, dashboard: str) -> Item:
+    path = f"/issues/{quote(occasion.identifier, safe='')}" if occasion.issue_id else "/"
+    return Item(
+        id=f"{whose}:{occasion.seq}",
+        event=occasion.kind,
+        issue=occasion.identifier,
+        title=occasion.title,
+        reason=occasion.text,
+        url=f"{dashboard.rstrip('/')}{path}" if dashboard else "",
+        at=datetime.fromtimestamp(occasion.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+def _headline(item: Item) -> str:
+    title = f": {shortened(item.title, LONGEST_TITLE)}" if item.title else ""
+    return f"{item.issue} {_HEADLINES[item.event]}{title}"
+
+
+def _line(item: Item) -> str:
+    reason = shortened(item.reason, LONGEST_LINE)
+    return f" {_DASHES} ".join(filter(None, [_headline(item), reason, item.url]))

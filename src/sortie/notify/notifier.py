@@ -1,0 +1,210 @@
+"""The process: hears from the service who is to be told, follows the log of events, and has couriers send.
+
+What it is told comes line by line on its standard input, and the end of that is its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from ..core.redact import Redactor
+from ..errors import StoreError
+from ..store import notifications as outbox
+from ..store.connect import changing, connect_readonly
+from ..store.loss import OpenFiles
+from ..store.notifications import Occasion
+from ..store.sqlite_errors import explain
+from ..workflow.channels import Orders
+from .courier import GIVES_UP_AFTER, Courier
+from .occasions import is_once_only, look
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.5
+PRUNE_EVERY = 3600.0
+# So far the log may be read again after a crash: who has nothing to tell writes next to nothing.
+MOST_UNNOTED = 2000
+LAST_WORDS = 5.0
+LONGEST_ORDER = 16 * 1024 * 1024
+
+
+class Notifier:
+    """`db` is for looking; what is written goes through short transactions on `path`."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection, tasks: TaskGroup) -> None:
+        self._path = path
+        self._db = db
+        self._tasks = tasks
+        self._files = OpenFiles(path)
+        store_id = str(db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
+        self._whose = store_id[:8]
+        self._orders: Orders | None = None
+        self._couriers: dict[str, Courier] = {}
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._cursors: dict[str, int] = {}
+        self._noted = 0
+        self._version = -1
+        self._prune_at = 0.0
+        self._telling_of_loss = anyio.Lock()
+        self._told_of_loss = False
+
+    def obey(self, orders: Orders) -> None:
+        """From now on these channels are looked after; one that changed goes on with what it has not been told."""
+        if orders == self._orders:
+            return
+        with changing(self._path) as db:
+            for name in orders.channels:
+                outbox.begin(db, name, orders.since.get(name, time.time()))
+            known = outbox.cursors(db)
+        self._cursors = {name: known[name] for name in orders.channels}
+        self._noted = min(self._cursors.values(), default=0)
+        for name in self._couriers.keys() - orders.channels.keys():
+            self._scopes.pop(name).cancel()
+            del self._couriers[name]
+        for name, channel in orders.channels.items():
+            if name not in self._couriers:
+                courier = Courier(name, channel, path=self._path, db=self._db, whose=self._whose)
+                self._couriers[name], self._scopes[name] = courier, anyio.CancelScope()
+                self._tasks.start_soon(_run_in, self._scopes[name], courier)
+            self._couriers[name].channel, self._couriers[name].dashboard = channel, orders.dashboard
+            self._couriers[name].wake()
+        self._orders = orders
+        self._version = -1
+
+    async def follow(self) -> None:
+        """Look for what happened, until the store is gone."""
+        while not self._files.loss():
+            try:
+                self._look()
+                self._prune()
+            except StoreError as error:
+                log.warning("%s", error)
+            await anyio.sleep(LOOK_EVERY)
+        await self._tell_of_loss()
+
+    async def _tell_of_loss(self) -> None:
+        """Past the store, once. Who looks and who finishes may both have noticed."""
+        async with self._telling_of_loss:
+            if self._told_of_loss:
+                return
+            self._told_of_loss = True
+            for scope in self._scopes.values():
+                scope.cancel()  # what stands at the path now is not for them to write to
+            text = f"{self._files.loss()}: the service ends, and nothing starts until somebody has mended that."
+            occasion = Occasion(
+                seq=0, kind="service", issue_id="", identifier="service", title="", text=text, at=time.time()
+            )
+            async with anyio.create_task_group() as telling:
+                for courier in self._couriers.values():
+                    if occasion.kind in courier.channel.on:
+                        telling.start_soon(courier.tell, occasion)
+
+    async def finish(self) -> None:
+        """The service is about to end: tell what there is to tell now."""
+        if self._files.loss():
+            await self._tell_of_loss()
+            return
+        try:
+            self._look()
+        except StoreError as error:
+            log.warning("%s", error)
+        async with anyio.create_task_group() as finishing:
+            for courier in self._couriers.values():
+                finishing.start_soon(courier.finish)
+
+    def _look(self) -> None:
+        """Put what is new into the outbox."""
+        try:
+            (version,) = self._db.execute("PRAGMA data_version").fetchone()
+            if version == self._version:
+                return
+            while self._couriers and not self._look_further():
+                pass
+        except sqlite3.Error as error:
+            raise explain(error, self._path) from error
+        self._version = version
+
+    def _look_further(self) -> bool:
+        """The next piece of the log; whether that was the last."""
+        assert self._orders is not None
+        after = min(self._cursors.values())
+        found = look(self._db, after, Redactor(self._orders.secrets).text)
+        news = [
+            (name, occasion)
+            for occasion in found.occasions
+            if time.time() - occasion.at < GIVES_UP_AFTER
+            for name, courier in self._couriers.items()
+            if occasion.seq > self._cursors[name] and occasion.kind in courier.channel.on
+        ]
+        cursors = {name: max(seq, found.looked_at) for name, seq in self._cursors.items()}
+        if news or found.looked_at - self._noted > MOST_UNNOTED:
+            with changing(self._path) as db:
+                outbox.put(db, _each_once(db, news), cursors)
+            self._noted = found.looked_at
+            for name, _ in news:
+                self._couriers[name].wake()
+        self._cursors = cursors
+        return found.is_all
+
+    def _prune(self) -> None:
+        if self._orders is not None and time.monotonic() >= self._prune_at:
+            self._prune_at = time.monotonic() + PRUNE_EVERY
+            kept = max(self._orders.keep_days * 86400.0, GIVES_UP_AFTER)
+            with changing(self._path) as db:
+                outbox.prune(db, time.time() - kept)
+
+
+async def run(path: Path) -> None:
+    """Until the service ends; raises `StoreError` where its store cannot be read."""
+    with closing(connect_readonly(path)) as db:
+        async with anyio.create_task_group() as tasks:
+            notifier = Notifier(path, db, tasks)
+            tasks.start_soon(notifier.follow)
+            async for orders in _orders():
+                try:
+                    notifier.obey(orders)
+                except StoreError as error:
+                    log.warning("%s", error)  # they are said again
+            with anyio.move_on_after(LAST_WORDS):
+                await notifier.finish()
+            tasks.cancel_scope.cancel()
+
+
+async def _orders() -> AsyncIterator[Orders]:
+    """What the service says, until it says no more."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LONGEST_ORDER)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    try:
+        while line := await reader.readline():
+            yield msgspec.json.decode(line, type=Orders)
+    finally:
+        transport.close()
+
+
+async def _run_in(scope: anyio.CancelScope, courier: Courier) -> None:
+    with scope:
+        await courier.run()
+
+
+def _each_once(db: sqlite3.Connection, news: list[tuple[str, Occasion]]) -> Iterator[tuple[str, Occasion]]:
+    """Without what many events tell of, where the channel knows of it already."""
+    known: set[tuple[str, str]] = set()
+    for name, occasion in news:
+        if is_once_only(occasion):
+            key = (name, occasion.identifier)
+            if key in known or outbox.is_known(db, name, occasion.kind, occasion.identifier):
+                continue
+            known.add(key)
+        yield name, occasion

@@ -1,0 +1,141 @@
+"""Which events need a person, in which words, and whether one still does when it is about to be told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from sqlite3 import Connection
+
+import msgspec
+from msgspec import Struct
+
+from ..core import events as ev
+from ..core.conclude import HANDED_OVER
+from ..core.policy import day_of
+from ..protocol.foreign_text import escape, shortened
+from ..store.notifications import Occasion, last_seq
+
+MOST_EVENTS = 500
+LONGEST_NAME = 200
+LONGEST_TITLE = 300
+LONGEST_TEXT = 2000
+
+_KINDS = ("settle", "park", "pause", "note", "skip")
+_OF_PARKS = {"signal": "parked", "error": "error", "budget": "budget"}  # who stopped it by hand need not be told
+_OF_A_PROVIDER, _OF_A_DAY = "agent", "day"
+
+Hide = Callable[[str], str]
+
+
+class Found(Struct, frozen=True):
+    """What there was to tell up to the event `looked_at`; `is_all` says that no later one was there."""
+
+    occasions: list[Occasion]
+    looked_at: int
+    is_all: bool
+
+
+def look(db: Connection, after: int, hide: Hide) -> Found:
+    """What the next events after this one have for people; `hide` takes secrets out."""
+    end = last_seq(db)
+    rows = db.execute(
+        f"""SELECT seq, data FROM events WHERE seq > ? AND seq <= ? AND kind IN ({", ".join("?" * len(_KINDS))})
+            ORDER BY seq LIMIT ?""",
+        (after, end, *_KINDS, MOST_EVENTS),
+    ).fetchall()
+    is_all = len(rows) < MOST_EVENTS
+    found: list[Occasion] = []
+    for seq, data in rows:
+        try:
+            event = ev.decode(data)
+        except msgspec.MsgspecError:
+            continue  # one bad entry, or one of a later version, must not hide all others
+        found += (_clean(occasion, hide) for occasion in _of(db, seq, event))
+    return Found(found, end if is_all else rows[-1][0], is_all)
+
+
+def _of(db: Connection, seq: int, event: ev.AnyEvent) -> Iterator[Occasion]:
+    def told(kind: str, identifier: str, text: str, issue_id: str = event.issue_id) -> Occasion:
+        return Occasion(
+            seq=seq,
+            kind=kind,
+            issue_id=issue_id,
+            identifier=identifier,
+            title=_title_of(db, issue_id),
+            text=text,
+            at=event.at,
+        )
+
+    match event:
+        case ev.Settled(park=ev.Park() as park) | ev.Parked(park=park):
+            if kind := _OF_PARKS.get(park.kind):
+                is_review = park.kind == "signal" and _word_of(db, event.run_id)[0] == "needs-human-review"
+                yield told("review" if is_review else kind, event.identifier, park.reason)
+        case ev.Settled(retry=None) if event.why.startswith(HANDED_OVER):
+            yield told("review", event.identifier, _word_of(db, event.run_id)[1] or event.why)
+        case ev.ProviderPaused(tries=0 | 1) if event.error_kind != "rate_limited":  # later tries tell nothing new
+            text = f"The {event.provider} agent cannot run, so nothing starts: {event.detail}"
+            yield told("service", f"{_OF_A_PROVIDER} {event.provider}", text, "")
+        case ev.Noted(level="error"):
+            text = f"{event.message}: {event.detail}" if event.detail else event.message
+            yield told("service", "service", text, "")
+        case ev.Skipped(rule="day-budget"):
+            day = f"{_OF_A_DAY} {day_of(event.at)}"
+            yield told("budget", day, f"The budget of the day is used up; nothing more starts: {event.detail}", "")
+        case _:
+            pass
+
+
+def is_once_only(occasion: Occasion) -> bool:
+    """Whether many events tell the same: the budget of a day holds back every issue."""
+    return occasion.kind == "budget" and not occasion.issue_id
+
+
+def is_open(db: Connection, occasion: Occasion) -> bool:
+    """Whether it still needs somebody: what was settled before it could be told is not worth a message."""
+    if occasion.issue_id:
+        return _is_open_issue(db, occasion)
+    whose, _, name = occasion.identifier.partition(" ")
+    if whose == _OF_A_DAY:
+        return name == day_of(time.time())
+    if whose == _OF_A_PROVIDER:
+        fault = "SELECT 1 FROM pauses WHERE provider = ? AND error_kind <> 'rate_limited'"
+        return db.execute(fault, (name,)).fetchone() is not None
+    return True
+
+
+def _is_open_issue(db: Connection, occasion: Occasion) -> bool:
+    if occasion.kind != "review":
+        parked = "SELECT 1 FROM parked WHERE issue_id = ? AND since = ?"
+        return db.execute(parked, (occasion.issue_id, occasion.at)).fetchone() is not None
+    # Where it was handed over we know nothing more of it, unless somebody sent it back to work.
+    again = "SELECT 1 FROM claims WHERE issue_id = ? UNION ALL SELECT 1 FROM retries WHERE issue_id = ?"
+    return db.execute(again, (occasion.issue_id, occasion.issue_id)).fetchone() is None
+
+
+def _title_of(db: Connection, issue_id: str) -> str:
+    row = db.execute(
+        "SELECT json_extract(data, '$.title') FROM issues WHERE issue_id = ? AND json_valid(data)", (issue_id,)
+    ).fetchone()
+    return str(row[0] or "") if row else ""
+
+
+def _word_of(db: Connection, run_id: str) -> tuple[str, str]:
+    """How the agent of a run signalled, and its reason."""
+    row = db.execute("SELECT soft_stop, reason FROM run_history WHERE run_id = ?", (run_id,)).fetchone()
+    return (str(row[0]), str(row[1])) if row else ("", "")
+
+
+def _clean(occasion: Occasion, hide: Hide) -> Occasion:
+    """On one line each, with nothing that a receiver could obey. Secrets go before anything is cut: no half of one
+    stays."""
+
+    def line(text: str, most: int) -> str:
+        return shortened(escape(" ".join(hide(text).split())), most)
+
+    return msgspec.structs.replace(
+        occasion,
+        identifier=line(occasion.identifier, LONGEST_NAME),
+        title=line(occasion.title, LONGEST_TITLE),
+        text=line(occasion.text, LONGEST_TEXT),
+    )
