@@ -198,3 +198,103 @@ def test_only_what_was_meant_is_there_afterwards(tmp_path, capsys):
     assert found == [".gitignore", "WORKFLOW.md", "agent.sh", "issues.json"]
     assert ignore.read_bytes().startswith(b"build/\r\n/.sortie.*\n")
     assert ignore.stat().st_mode & 0o777 == 0o640
+
+
+# -- trackers on a server ---------------------------------------------------------------------------------------
+
+SERVERS = {
+    "github": ("GITHUB_TOKEN", ["--project", "octocat/hello"]),
+    "jira": ("JIRA_API_TOKEN", ["--project", "NO", "--endpoint", "https://octo.atlassian.net"]),
+}
+
+
+@pytest.mark.parametrize("tracker", SERVERS)
+def test_a_workflow_for_a_server_is_valid_once_its_variable_is_set(tracker, tmp_path, capsys, monkeypatch):
+    variable, flags = SERVERS[tracker]
+    monkeypatch.delenv(variable, raising=False)
+    said = ask(capsys, "init", str(tmp_path), "--tracker", tracker, *flags)
+    assert said.code == 0
+    assert f"Set {variable} first: " in said.out and "Correct tracker." not in said.out
+    assert not (tmp_path / "issues.json").exists()
+    workflow = str(tmp_path / "WORKFLOW.md")
+    (problem,) = ask(capsys, "validate", workflow, "--json").json()["errors"]
+    assert f"${variable}" in problem["message"]
+    monkeypatch.setenv(variable, "me@example.com:secret")
+    assert ask(capsys, "validate", workflow, "--json").json() == {"valid": True, "errors": [], "warnings": []}
+
+
+def test_what_is_written_for_a_server_is_what_was_asked_for(tmp_path, capsys):
+    environ = {"JIRA_API_TOKEN": "me@example.com:secret", "GITHUB_TOKEN": "secret"}
+    found = {}
+    for tracker, (_, flags) in SERVERS.items():
+        assert ask(capsys, "init", str(tmp_path / tracker), "--tracker", tracker, *flags).code == 0
+        loaded = load(tmp_path / tracker / "WORKFLOW.md", environ=environ, kinds=kinds())
+        found[tracker] = loaded.config.tracker
+        assert "issue.description" in loaded.template.text and "issue.comments" in loaded.template.text
+        assert "trusted_authors" in (tmp_path / tracker / "WORKFLOW.md").read_text()
+    github, jira = found["github"], found["jira"]
+    assert (github.project, github.endpoint, github.api_key) == ("octocat/hello", "", "secret")
+    assert (github.active_states, github.in_progress_state) == (("todo", "in-progress"), "in-progress")
+    assert (github.handoff_state, github.terminal_states) == ("review", ("done", "wontfix"))
+    assert github.failed_states == ("wontfix",)
+    assert (jira.project, jira.endpoint) == ("NO", "https://octo.atlassian.net")
+    assert (jira.active_states, jira.in_progress_state) == (("To Do", "In Progress"), "In Progress")
+    assert (jira.handoff_state, jira.terminal_states) == ("In Review", ("Done",))
+
+
+@pytest.mark.parametrize("tracker", SERVERS)
+def test_what_nobody_named_is_to_be_corrected(tracker, tmp_path, capsys):
+    said = ask(capsys, "init", str(tmp_path), "--tracker", tracker)
+    assert said.code == 0
+    assert f"Correct tracker.project in {tmp_path / 'WORKFLOW.md'}." in said.out
+    assert ("Correct tracker.endpoint" in said.out) == (tracker == "jira")
+
+
+def test_a_server_of_ones_own_is_written_down(tmp_path, capsys):
+    flags = ["--project", "octocat/hello", "--endpoint", "https://github.example.com"]
+    assert ask(capsys, "init", str(tmp_path), "--tracker", "github", *flags).code == 0
+    config = load(tmp_path / "WORKFLOW.md", environ={"GITHUB_TOKEN": "x"}, kinds=kinds()).config
+    assert config.tracker.endpoint == "https://github.example.com"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--tracker", "github", "--project", "hello"],
+        ["--tracker", "github", "--project", 'a/b"\nfile: {path: /etc/passwd}'],
+        ["--tracker", "jira", "--project", "proj"],
+        ["--tracker", "jira", "--project", "PROJ", "--endpoint", "http://example.com"],
+        ["--tracker", "jira", "--project", "PROJ", "--endpoint", "no address"],
+        ["--project", "octocat/hello"],
+    ],
+)
+def test_what_no_tracker_takes_is_refused_before_anything_is_written(flags, tmp_path, capsys):
+    said = ask(capsys, "init", str(tmp_path / "new"), *flags)
+    assert said.code == 1
+    assert said.err.startswith("sortie: --") and said.err.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_on_a_terminal_the_project_is_asked_for(tmp_path):
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sortie", "init", "--tracker", "jira", "--agent", "mock"],
+        cwd=tmp_path,
+        stdin=end,
+        stdout=end,
+        stderr=end,
+    )
+    os.close(end)
+    try:
+        for question, answer in ((b"Address", b"https://octo.atlassian.net\n"), (b"Key of the project", b"OCTO\n")):
+            asked = b""
+            while question not in asked:
+                asked += os.read(terminal, 1000)
+            os.write(terminal, answer)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    text = (tmp_path / "WORKFLOW.md").read_text()
+    assert 'project: "OCTO"' in text and 'endpoint: "https://octo.atlassian.net"' in text

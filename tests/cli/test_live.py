@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import io
 import os
@@ -12,7 +13,7 @@ import struct
 import subprocess
 import termios
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 
@@ -33,6 +34,7 @@ class Terminal:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode  # a read may end inside of a character
         self.raw = ""
 
     def read_until(self, words: str, deadline: float = 30.0) -> None:
@@ -41,12 +43,19 @@ class Terminal:
         while words not in self.text:
             assert time.monotonic() < end, f"{words!r} was not shown: {self.text}"
             try:
-                self.raw += os.read(self._descriptor, 65536).decode()
+                self.raw += self._decode(os.read(self._descriptor, 65536))
             except BlockingIOError:
                 time.sleep(0.02)
             except OSError:
                 break  # the command has ended
         assert words in self.text, self.text
+
+    def read_to_end(self) -> None:
+        """All that a command wrote which has ended."""
+        os.set_blocking(self._descriptor, True)
+        with suppress(OSError):  # how a pseudo-terminal says that nobody holds its far end
+            while more := os.read(self._descriptor, 65536):
+                self.raw += self._decode(more)
 
     @property
     def text(self) -> str:

@@ -13,7 +13,7 @@ from .scene import BLOCK, REVIEW, WAIT, WORKFLOW, Scene, ask, wait_until
 
 ROW = {
     *("issue_id", "identifier", "attempt", "agent", "workspace", "started_at", "completed_at", "status", "error"),
-    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd", "run_id"),
+    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd", "run_id", "model"),
 }
 
 
@@ -57,6 +57,7 @@ def test_status_as_json(look):
         "held_back",
         "budget",
         "tool_calls",
+        "tracker",
     ]
     assert status["service"] is None
     assert [(item["identifier"], item["kind"]) for item in status["parked"]] == [("T-2", "signal")]
@@ -197,11 +198,11 @@ def test_why_begins_with_the_situation_and_tells_the_story(look):
 @pytest.mark.parametrize(
     ("issue", "state", "words"),
     [
-        ("T-1", "released", "T-1 is in In Review, which is not an active state"),
+        ("T-1", "released", "T-1 is in In Review, which is not an active state (To Do, In Progress)"),
         ("T-2", "parked", "no access"),
         ("T-3", "held-back", "T-1"),
         ("4", "unseen", "Backlog"),
-        ("T-4", "unseen", "T-4 is in Backlog, which is not an active state"),
+        ("T-4", "unseen", "T-4 is in Backlog, which is not an active state (To Do, In Progress)"),
         ("T-99", "unknown", "not known to the tracker"),
     ],
 )

@@ -76,8 +76,11 @@ def test_a_known_issue_in_another_state_is_answered_with_its_state(scene, say, v
     scene.run("run", "--until-idle")
     for name in ("T-1", "1"):
         said = say(verb, name)
-        assert (said.code, said.err) == (1, f"{name} is in In Review, which is not an active state.\n")
-    assert say(verb, "T-2").err == "T-2 is in Backlog, which is not an active state.\n"
+        assert (said.code, said.err) == (
+            1,
+            f"{name} is in In Review, which is not an active state (To Do, In Progress).\n",
+        )
+    assert say(verb, "T-2").err == "T-2 is in Backlog, which is not an active state (To Do, In Progress).\n"
     assert "T-99 is not known" in say(verb, "T-99").err
 
 

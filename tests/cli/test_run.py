@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from .scene import BLOCK, CRASH, REVIEW, WAIT, Scene, is_alive, wait_until
+from .scene import BLOCK, CRASH, DEADLINE, REVIEW, WAIT, Scene, is_alive, wait_until
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (debug|info |warn |error) \S.*")
 
@@ -59,6 +59,16 @@ def test_until_idle_ends_with_3_when_something_is_parked(scene):
 def test_nothing_to_do_is_said(scene):
     done = scene.run("run", "--until-idle")
     assert (done.returncode, done.stdout) == (0, "There was nothing to do.\n")
+
+
+def test_who_is_stopped_before_the_first_look_does_not_claim_that_there_was_nothing_to_do(scene):
+    tracker = "kind: github\n  project: a/b\n  api_key: key\n  endpoint: http://127.0.0.1:1"  # nobody listens there
+    scene.workflow.write_text(scene.workflow.read_text().replace("kind: file", tracker))
+    with scene.service("--until-idle") as service:
+        wait_until(lambda: "cannot be used" in (scene.directory / "service.log").read_text())
+        service.terminate()
+        said, _ = service.communicate(timeout=DEADLINE)
+    assert (service.returncode, said) == (1, "Stopped; nothing was interrupted.\n")
 
 
 def test_json_lines_are_objects(scene):

@@ -69,10 +69,10 @@ def test_a_missing_file_is_a_problem_too(tmp_path, capsys):
 
 
 def test_a_tracker_that_is_not_there_is_answered_with_trackers(scene, capsys):
-    scene.workflow.write_text(scene.workflow.read_text().replace("kind: file", "kind: jira"))
+    scene.workflow.write_text(scene.workflow.read_text().replace("kind: file", "kind: linear"))
     said = ask(capsys, "validate", str(scene.directory))
     assert said.code == 2
-    assert 'tracker.kind: there is no tracker "jira" here; use one of: file\n' in said.out
+    assert 'tracker.kind: there is no tracker "linear" here; use one of: file, github, jira\n' in said.out
 
 
 def warnings_of(said):

@@ -15,12 +15,13 @@ from ..plans.picture import TaskLine
 from ..plans.plan import ESCALATIONS, Plan
 from ..protocol.safefiles import open_directory
 from ..protocol.task_status import WRITER, read_task_status
+from ..reports.plan_standing import task_lines
 from ..sources.plan_tasks import PlanSource
 from ..store.connect import connect_readonly
 from ..store.queries import events
 from .demo_show import DemoCheck, Played, Show, copy_templates
 from .plan_run import serve_plan
-from .plan_status import look_at, plain, print_standing
+from .plan_status import plain, print_standing
 
 INTRODUCTION = """\
 Nine tasks write release notes; each has an agent, an inbox and an outbox.
@@ -39,7 +40,7 @@ def _prepare(directory: Path) -> None:
 def _play(directory: Path) -> Played:
     plan = load_plan(directory / FILE)
     serve_plan(PlanSource(plan, os.environ))
-    lines = look_at(plan)
+    lines = task_lines(plan)
     place = shlex.quote(str(directory))
     corrected = shlex.quote(str(directory / CORRECTED))
     return Played(

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -16,16 +16,18 @@ import anyio
 import click
 from msgspec.structs import replace
 
-from ..agents.agent import Finding
+from ..core.model import Finding
+from ..engine.listening import NotFree, authority, listen
 from ..engine.probe import examine_agent
-from ..errors import SortieError, StoreError, WorkspaceError
+from ..errors import SortieError, StoreError, TrackerError, WorkspaceError
 from ..peers.place import state_directory
 from ..runs.run_log import archive_directory, logs_directory
 from ..sources.adapters import build_tracker, check_workflow, load_workflow
 from ..sources.warnings import look_at, unnamed_states, warnings_about
 from ..store.connect import connect_readonly
 from ..store.lock import holder_of, root_holder_of, root_refusal
-from ..workflow.config import Config
+from ..trackers.tracker import Tracker
+from ..workflow.config import DEFAULT_PORT, Config
 from ..workflow.loader import Workflow
 from .format import clean, runnable
 from .main import DONE, FAILED
@@ -82,8 +84,10 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
         *anyio.run(tracker, config),
         *anyio.run(agent, loaded, env_file, probe),
         store(config),
+        dashboard(config),
         workspaces(config),
         *work_log(config),
+        *notifications(config),
         *repository(config),
         disk(config),
         open_files(config),
@@ -118,16 +122,23 @@ def workflow_file(workflow: Path, env_file: Path | None) -> Iterator[Finding]:
 
 
 async def tracker(config: Config) -> list[Finding]:
-    """Whether it answers; then every record that cannot be used, and what keeps issues from being worked on."""
+    """What it finds of its own access, where it looks at that; whether it answers; then every record that cannot be
+    used, and what keeps issues from being worked on."""
     name = f"tracker ({config.tracker.kind})"
     connection = build_tracker(config)
+    found: list[Finding] = []
     try:
+        with anyio.fail_after(TRACKER_DEADLINE):
+            found += await access(connection)
+        if any(finding.verdict == "FAIL" for finding in found):
+            return found  # to list issues would fail for the same reason, in other words
         with anyio.fail_after(TRACKER_DEADLINE):
             candidates = await connection.fetch_candidates()
     except TimeoutError:
-        return [Finding("FAIL", name, f"no answer within {TRACKER_DEADLINE:g} s.", "Check tracker.endpoint.")]
+        late = Finding("FAIL", name, f"no answer within {TRACKER_DEADLINE:g} s.", "Check tracker.endpoint.")
+        return [*found, late]
     except SortieError as error:
-        return [Finding("FAIL", name, error.message, error.fix)]
+        return [*found, Finding("FAIL", name, error.message, error.fix)]
     finally:
         await connection.aclose()
     policy = config.policy()
@@ -135,10 +146,20 @@ async def tracker(config: Config) -> list[Finding]:
     others = unnamed_states(seen, policy)
     left_alone = f"; left alone: {others}" if others else ""
     return [
+        *found,
         Finding("PASS", name, f"{len(candidates.issues)} active issues{left_alone}"),
         *(Finding("WARN", "record", problem, "Correct it in the tracker.") for problem in candidates.problems),
         *(Finding("WARN", "issues", f"{warning}.", warning.fix) for warning in warnings_about(seen, policy)),
     ]
+
+
+async def access(connection: Tracker) -> Sequence[Finding]:
+    """Trackers of other packages may say anything here."""
+    examine = getattr(connection, "examine", None)
+    told = await examine() if examine else ()
+    if not isinstance(told, Sequence) or not all(isinstance(one, Finding) for one in told):
+        raise TrackerError(TrackerError.API, "the tracker failed: its `examine` answers with no list of findings.")
+    return told
 
 
 async def agent(workflow: Workflow, env_file: Path | None, probe: bool) -> list[Finding]:
@@ -162,6 +183,24 @@ def store(config: Config) -> Finding:
         return Finding("FAIL", "store", error.message, error.fix)
 
 
+def dashboard(config: Config) -> Finding:
+    """Whether its address is free, or our own service has it."""
+    server = config.server
+    if server.port == 0:
+        return Finding("PASS", "dashboard", "none, because server.port is 0")
+    try:
+        own = (holder_of(config.db_path) or {}).get("dashboard")
+        if own:
+            return Finding("PASS", "dashboard", f"a service runs, and serves it on {own}")
+        listen(server, server.port or DEFAULT_PORT).close()
+    except NotFree as error:
+        # The service goes on without it where nobody asked for that port.
+        return Finding("WARN" if server.port is None else "FAIL", "dashboard", error.message, error.fix)
+    except StoreError as error:
+        return Finding("FAIL", "dashboard", error.message, error.fix)
+    return Finding("PASS", "dashboard", f"{authority(server.host, server.port or DEFAULT_PORT)} is free")
+
+
 def workspaces(config: Config) -> Finding:
     root = config.workspace.root
     try:
@@ -178,6 +217,13 @@ def work_log(config: Config) -> Iterator[Finding]:
     if config.worklog is not None:
         found = writable("work log", state_directory(config.worklog.parent), "worklog")
         yield found if found.verdict == "FAIL" else writable("work log", config.worklog.parent, "worklog")
+
+
+def notifications(config: Config) -> Iterator[Finding]:
+    """That the addresses can be used, the workflow's own check says; nobody is told anything here."""
+    if channels := config.notifications:
+        named = ", ".join(f"{name} ({channel.kind})" for name, channel in channels.items())
+        yield Finding("PASS", "notifications", f"people are told by {named}; `sortie notify test` tries that")
 
 
 def writable(name: str, directory: Path, key: str) -> Finding:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
+from ..core.model import RunStatus
 from ..core.redact import Redactor
-from ..store.queries import HistoryRow, history
+from ..reports.runs import SORTS, Choice, Sort, chosen_runs
+from ..store.queries import HistoryRow
 from .format import amount, duration, seconds_of
 from .main import DONE
 from .printing import Columns, json_option, print_json, print_sentence, print_table
@@ -21,9 +24,14 @@ SPARE = ("cost", "tokens", "attempt", "turns", "time", "ended", "run")
 @click.command("history")
 @issue_or_workflow_argument
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many runs.")
+@click.option("--status", type=click.Choice(get_args(RunStatus)), help="Only those that ended so.")
+@click.option("--agent", metavar="KIND", help="Only those of this kind of agent.")
+@click.option("--sort", type=click.Choice(SORTS), default="ended", show_default=True, help="The most of it first.")
 @workflow_option
 @json_option
-def history_command(issue: str | None, limit: int, workflow: Path, as_json: bool) -> int:
+def history_command(
+    issue: str | None, limit: int, status: str | None, agent: str | None, sort: Sort, workflow: Path, as_json: bool
+) -> int:
     """Show what ran, newest first: all issues, or one.
 
     `sortie logs ISSUE --run RUN` prints what the agent of one of these runs said.
@@ -32,13 +40,16 @@ def history_command(issue: str | None, limit: int, workflow: Path, as_json: bool
     """
     config = load_config(workflow)
     with looking_at(config) as db:
-        rows = history(db, require_issue(db, issue) if issue else None, limit)
+        issue_id = require_issue(db, issue) if issue else None
+        rows = chosen_runs(db, Choice(issue=issue_id, status=status, agent=agent, sort=sort), limit=limit)
     if as_json:
         print_json(rows)
     elif rows:
         hide = Redactor(config.secrets).text
         cells = [_cells(row, hide(row.error or row.reason)) for row in rows]
         print_table(Columns(COLUMNS, cells, right=NUMBERS, cut=("reason",), spare=SPARE))
+    elif status or agent:
+        print_sentence("No run has ended so.")
     else:
         print_sentence("Nothing has ended yet; `sortie status` shows what is going on.")
     return DONE

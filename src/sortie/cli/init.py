@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -10,12 +11,40 @@ from importlib.resources import files
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from ..errors import SortieError
 from .format import clean, program
 from .main import DONE
 
-TRACKERS = ("file",)
+
+class Server(Struct, frozen=True, kw_only=True):
+    """A tracker on a server: what stands for the project and the address until somebody names them, and which
+    variable has the key. Without an `endpoint` the adapter knows the address."""
+
+    project: str
+    project_is: str
+    variable: str
+    key_is: str
+    endpoint: str = ""
+
+
+SERVERS = {
+    "github": Server(
+        project="owner/repo",
+        project_is="Repository (owner/repo)",
+        variable="GITHUB_TOKEN",
+        key_is="a token with the permission Issues: read and write",
+    ),
+    "jira": Server(
+        project="PROJ",
+        project_is="Key of the project",
+        variable="JIRA_API_TOKEN",
+        key_is="email:token, with a token of https://id.atlassian.com/manage-profile/security/api-tokens",
+        endpoint="https://your-domain.atlassian.net",
+    ),
+}
+TRACKERS = ("file", *SERVERS)
 # What runs leave beside the workflow: the store with its logs, sockets and archives, the workspaces, a lock.
 IGNORED = ("/.sortie.*", "/workspaces/", "/issues.json.lock")
 AGENTS = {
@@ -40,18 +69,33 @@ agent:
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".", metavar="[DIR]")
 @click.option("--tracker", type=click.Choice(TRACKERS), default=TRACKERS[0], help="Where the issues are.")
 @click.option("--agent", type=click.Choice(list(AGENTS)), help="Who works on them; asked for on a terminal.")
+@click.option("--project", help="Its repository or project; asked for on a terminal.")
+@click.option("--endpoint", help="The address of its server; for Jira it is asked for on a terminal.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
-def init_command(directory: Path, tracker: str, agent: str | None, force: bool) -> int:  # noqa: ARG001
-    """Write a commented WORKFLOW.md, sample issues and a sample agent into DIR.
+def init_command(
+    directory: Path, tracker: str, agent: str | None, project: str | None, endpoint: str | None, force: bool
+) -> int:
+    """Write a commented WORKFLOW.md and a sample agent into DIR, and sample issues where they are in a file.
 
-    With the command and the mock agent the result works as it is: `sortie run --until-idle` hands both sample
-    issues over for review and ends with 0. The others need their program: ask `sortie doctor --probe`.
+    With the file tracker and the command or the mock agent the result works as it is: `sortie run --until-idle`
+    hands both sample issues over for review and ends with 0. Other agents need their program, other trackers a key:
+    ask `sortie doctor --probe`.
     """
+    server = SERVERS.get(tracker)
+    block = _template(f"tracker-{tracker}.yaml").rstrip()
+    if server:
+        endpoint = endpoint or (_asked("Address of the site", server.endpoint) if server.endpoint else "")
+        project = project or _asked(server.project_is, server.project)
+        _refuse_unusable(tracker, project, endpoint)
+        block = block.replace("@ENDPOINT@", f"  endpoint: {json.dumps(endpoint)}\n" if endpoint else "")
+        block = block.replace("@PROJECT@", json.dumps(project))
+    elif project or endpoint:
+        raise SortieError("--project and --endpoint are for trackers on a server.", fix="Add --tracker.")
     agent = agent or _ask_agent()
-    texts = {
-        "WORKFLOW.md": _template("WORKFLOW.md").replace("@AGENT@", AGENTS[agent]),
-        "issues.json": _template("issues.json"),
-    }
+    workflow = _template("WORKFLOW.md").replace("@TRACKER@", block).replace("@AGENT@", AGENTS[agent])
+    texts = {"WORKFLOW.md": workflow}
+    if not server:
+        texts["issues.json"] = _template("issues.json")
     if agent == "command":
         texts["agent.sh"] = _template("agent.sh")
     _refuse_to_lose(directory, [*texts], force=force)
@@ -62,15 +106,41 @@ def init_command(directory: Path, tracker: str, agent: str | None, force: bool) 
     if told:
         click.echo(clean(told))
     where = "" if directory == Path() else f" {shlex.quote(str(directory))}"
-    click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where} --until-idle")
+    if server:
+        click.echo(f"\nSet {server.variable} first: {server.key_is}.")
+        named = {"project": project, "endpoint": endpoint}
+        for key in (key for key, value in named.items() if value and value == getattr(server, key)):
+            click.echo(f"Correct tracker.{key} in {clean(str(directory / 'WORKFLOW.md'))}.")
+    until_idle = "" if server else " --until-idle"
+    click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where}{until_idle}")
     return DONE
 
 
+def _asked(what: str, usual: str) -> str:
+    """Of a person, where one is there; else what stands for it until somebody corrects the file."""
+    return str(click.prompt(what, default=usual)) if _is_on_terminal() else usual
+
+
 def _ask_agent() -> str:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not _is_on_terminal():
         return "command"
     answer: str = click.prompt("Agent", type=click.Choice(list(AGENTS)), default="command")
     return answer
+
+
+def _is_on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _refuse_unusable(kind: str, project: str, endpoint: str) -> None:
+    """What its adapter would refuse is not written down first."""
+    from ..plugins import load_tracker
+    from ..trackers.tracker import TrackerSettings
+
+    settings = TrackerSettings(kind=kind, active_states=(), project=project, endpoint=endpoint, api_key="set later")
+    for key, sentence in load_tracker(kind).check(settings):
+        if key in ("tracker.project", "tracker.endpoint"):
+            raise SortieError(f"--{key.removeprefix('tracker.')} cannot be used: {sentence}")
 
 
 def _template(name: str) -> str:

@@ -6,18 +6,17 @@ Between them stands what agents of other issues did to this one in that time: th
 from __future__ import annotations
 
 import heapq
-import os
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from ..core.narrate import narrate
 from ..errors import SortieError
+from ..reports.transcript import RunLogReader
 from ..runs.run_log import log_path
 from ..store.lock import holder_of
 from ..store.queries import events, has_ended, runs_of
@@ -111,58 +110,3 @@ class Lines:
 
     def new_lines(self) -> Iterator[str]:
         return heapq.merge(self._log.new_lines(), self._acts.new_lines(), key=lambda line: line[:20])
-
-
-class RunLogReader:
-    """Reads a log that is written to and rotated meanwhile; a line is given out once it is complete."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
-        self._rest = b""
-
-    def new_lines(self) -> Iterator[str]:
-        if self._file is None:
-            yield from self._older_half()
-        while True:
-            if self._file is None and not self._open():
-                return
-            yield from self._drained()
-            if not self._is_replaced():
-                return
-            yield from self._drained()  # what was written between the last read and the rotation
-            self.close()
-
-    def _older_half(self) -> Iterator[str]:
-        try:
-            self._file = self._path.with_suffix(".log.1").open("rb")
-        except FileNotFoundError:
-            return
-        yield from self._drained()
-        self.close()
-
-    def _open(self) -> bool:
-        try:
-            self._file = self._path.open("rb")
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _drained(self) -> Iterator[str]:
-        assert self._file
-        while data := self._file.read(65536):
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                yield clean(line.decode("utf-8", "replace"))
-
-    def _is_replaced(self) -> bool:
-        assert self._file
-        try:
-            return os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
-        except FileNotFoundError:
-            return False  # being renamed, or removed for good
-
-    def close(self) -> None:
-        if self._file:
-            self._file.close()
-            self._file = None

@@ -14,6 +14,7 @@ from ..core.events import Commanded
 from ..core.model import ParkKind, RetryKind
 from ..core.operator import Reply, matching, obey
 from ..errors import SortieError, StoreLocked
+from ..process.ancestry import is_in_a_run_of
 from ..store.commands import add_commands, reply_to
 from ..store.connect import connect_readonly
 from ..store.load import load
@@ -94,11 +95,28 @@ def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | N
     if not named:
         click.echo(f"There is nothing to {verb}.")
         return DONE
-    outcomes = _carry_out(config, verb, named)
+    return carry_out(config, verb, named)
+
+
+def carry_out(config: Config, verb: str, named: list[str], text: str = "") -> int:
+    """See to it that it is done, and tell what became of it."""
+    _refuse_agents(config, verb)
+    outcomes = _carry_out(config, verb, named, text)
     for issue, outcome in zip(named, outcomes, strict=True):
         said = outcome.outcome if outcome.ok or verb == "start" else _refusal(config, issue, outcome)
         click.echo(clean(runnable(said)), err=not outcome.ok)
     return DONE if all(outcome.ok for outcome in outcomes) else FAILED
+
+
+def _refuse_agents(config: Config, verb: str) -> None:
+    """An agent decides nothing about the issues of the service that it works for."""
+    with closing(connect_readonly(config.db_path)) as db:
+        (store_id,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+    if is_in_a_run_of(store_id):
+        raise SortieError(
+            f"Only a person may {verb} an issue, and this command runs inside a run of the same service.",
+            fix="Write what you need into .sortie/status, and end your turn.",
+        )
 
 
 def _refusal(config: Config, issue: str, outcome: Reply) -> str:
@@ -130,19 +148,19 @@ def _remembered(db: Any, config: Config) -> Schedule:
     return schedule
 
 
-def _carry_out(config: Config, verb: str, issues: list[str]) -> list[Reply]:
+def _carry_out(config: Config, verb: str, issues: list[str], text: str) -> list[Reply]:
     with closing(connect_readonly(config.db_path)):
         pass  # no store, or not one of ours: say so instead of making one
     if holder_of(config.db_path) is not None:
-        return ask_service(config, verb, issues)
+        return ask(config.db_path, verb, issues, text)
     if verb == "start":
         return _queue(config, verb, issues)
     import anyio
 
     try:
-        return anyio.run(obey_offline, config, verb, issues)
+        return anyio.run(obey_offline, config, verb, issues, text)
     except StoreLocked:  # a service started just now
-        return ask_service(config, verb, issues)
+        return ask(config.db_path, verb, issues, text)
 
 
 def _queue(config: Config, verb: str, issues: list[str]) -> list[Reply]:
@@ -160,13 +178,9 @@ def _queue(config: Config, verb: str, issues: list[str]) -> list[Reply]:
     ]
 
 
-def ask_service(config: Config, verb: str, issues: list[str]) -> list[Reply]:
-    return ask(config.db_path, verb, issues)
-
-
-def ask(database: Path, verb: str, issues: list[str]) -> list[Reply]:
+def ask(database: Path, verb: str, issues: list[str], text: str = "") -> list[Reply]:
     """Leave the commands for the service and wait for its answers."""
-    waiting = add_commands(database, verb, issues)
+    waiting = add_commands(database, verb, issues, text)
     answers: dict[int, Reply] = {}
     deadline = time.monotonic() + ANSWER_WITHIN
     with closing(connect_readonly(database)) as db:
@@ -181,7 +195,7 @@ def ask(database: Path, verb: str, issues: list[str]) -> list[Reply]:
     )
 
 
-async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Reply]:
+async def obey_offline(config: Config, verb: str, issues: list[str], text: str) -> list[Reply]:
     """What the service would do with the commands, done on the store while nobody else owns it."""
     from ..store.open import Store
 
@@ -191,7 +205,12 @@ async def obey_offline(config: Config, verb: str, issues: list[str]) -> list[Rep
         schedule = store.schedule
         schedule.policy = config.policy()
         for issue in issues:
-            answer = obey(schedule, verb, issue, now)
+            if verb == "answer":
+                from .answer import answered
+
+                answer = answered(config, schedule, issue, text, now)
+            else:
+                answer = obey(schedule, verb, issue, now)
             done = Commanded(
                 at=now, issue_id=answer.issue_id, command_id=0, verb=verb, outcome=answer.outcome, ok=answer.ok
             )

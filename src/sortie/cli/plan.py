@@ -115,19 +115,13 @@ def load(path: Path) -> Plan:
 
 
 def load_to_look(path: Path) -> Plan:
-    """The same for those who run nothing: inputs may be gone, and of a file that is broken or gone by now the plan
-    stands that ran last."""
-    from ..plans.load import SUFFIX, examine
-    from ..plans.plan import LAST_RUN
+    """The same for those who run nothing: of a file that is broken or gone by now, the plan that ran last."""
+    from ..reports.plan import load_to_look
     from .store_access import complain
 
-    plan, _ = examine(path, to_run=False)
-    copy = path.absolute().with_name(path.stem + SUFFIX) / LAST_RUN
-    if plan is None and copy.is_file():
-        plan, _ = examine(path, copy.read_bytes(), to_run=False)
-        if plan:
-            what = "is broken (`sortie plan check` says how)" if path.exists() else "is gone"
-            complain(f"{path} {what}; this is the plan as it last ran.")
+    plan, remark = load_to_look(path)
+    if remark:
+        complain(remark)
     return _with_a_store_of_its_own(plan) if plan else load(path)
 
 
@@ -153,6 +147,13 @@ def _with_a_store_of_its_own(plan: Plan) -> Plan:
             fix = "Give one of the two another `workspace`."
             raise ConfigurationError(f"{plan.root} is the workspace of {other} already.", fix=fix)
     return plan
+
+
+def require_store(plan: Plan) -> None:
+    from ..errors import SortieError
+
+    if not plan.store.exists():
+        raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
 
 
 def require_task(plan: Plan, *tasks: str) -> None:

@@ -32,7 +32,7 @@ def graph_command(plan: Path, form: str | None, output: Path | None, as_json: bo
     if as_json and (form or output):
         raise click.UsageError("--json is a form of its own; leave out --format and --output.")
     from ..plans.picture import picture_of
-    from .plan_status import task_states
+    from ..reports.plan_standing import task_states
 
     loaded = load_to_look(plan)
     picture = picture_of(loaded, task_states(loaded))

@@ -10,10 +10,8 @@ from msgspec.structs import replace
 from ..engine.report import LiveReport, RunReport
 from ..plans.graph import depths
 from ..plans.picture import TaskLine
-from ..plans.plan import Plan
 from ..plans.standing import Standing, standings
-from ..protocol.safefiles import open_directory
-from ..protocol.task_status import read_task_status
+from ..reports.plan_standing import progress_of
 from ..sources.plan_tasks import PlanSource
 
 # Of a plan with many tasks, all of them are looked at less often.
@@ -57,17 +55,3 @@ class PlanLook:
         if run is None:
             return line
         return replace(line, state="running", progress=progress_of(self._source.plan, name), seconds=run.seconds)
-
-
-def progress_of(plan: Plan, name: str) -> str:
-    """What the agent says in `status.json`: `step 3/5 analysing`."""
-    try:
-        with open_directory(plan.root / name) as folder:
-            status = read_task_status(folder).status
-    except OSError:
-        return ""
-    told = status.progress if status else None
-    if told is None:
-        return ""
-    step = f"step {told.steps_completed}/{told.total_steps}" if told.total_steps else ""
-    return " ".join(filter(None, (step, told.current_step)))

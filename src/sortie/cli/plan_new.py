@@ -149,8 +149,8 @@ def _ask(
 def _show(plan: Plan) -> None:
     """As a graph, and which files it would hand to agents."""
     from ..plans.picture import picture_of
+    from ..reports.plan_standing import task_states
     from .plan_graph import print_graph
-    from .plan_status import task_states
 
     print_graph(plan.name, picture_of(plan, task_states(plan)))
     for task in plan.tasks:

@@ -17,8 +17,7 @@ from ..errors import StoreLocked
 from ..plans.plan import Plan
 from .format import clean, runnable
 from .main import DONE, FAILED
-from .plan import load, load_to_look, plan_option, require_task
-from .plan_store import require_store
+from .plan import load, load_to_look, plan_option, require_store, require_task
 
 if TYPE_CHECKING:
     from ..core.operator import Reply

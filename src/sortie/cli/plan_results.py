@@ -12,7 +12,7 @@ import click
 from ..errors import SortieError
 from .format import count
 from .main import DONE, UNFINISHED, decided
-from .plan import load, load_to_look, plan_argument
+from .plan import load, load_to_look, plan_argument, require_store
 from .printing import json_option, print_json, print_sentence
 from .store_access import complain
 from .ticker import Ticker
@@ -79,8 +79,8 @@ def collect_command(plan: Path, output: Path | None, flat: bool, skip_unsafe: bo
 def _accounts(plan: Plan) -> dict[str, Account]:
     from ..plans.collection import Account
     from ..plans.progress import COMPLETED, Memo
+    from ..reports.plan_standing import known_of, used_by_task
     from ..store.queries import Used
-    from .plan_store import known_of, require_store, used_by_task
 
     require_store(plan)
     (schedule, found, _), used = known_of(plan), used_by_task(plan)
@@ -175,7 +175,7 @@ def archive_command(plan: Path, remove: bool, force: bool, as_json: bool) -> int
 
 def _about(plan: Plan, *, force: bool) -> tuple[list[str], dict[str, Any]]:
     """The folders that the run made, and what the archive says of its tasks."""
-    from .plan_store import known_of
+    from ..reports.plan_standing import known_of
 
     if not plan.store.exists():
         return [], {}  # nothing, but what an interrupted call left

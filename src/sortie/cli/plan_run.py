@@ -13,6 +13,7 @@ import click
 from .format import clean, runnable
 from .main import DONE, FAILED, UNFINISHED, decided
 from .plan import load, plan_argument
+from .serving import Served, open_dashboard, server_options, settings_of_environment
 
 if TYPE_CHECKING:
     from ..core.events import AnyEvent
@@ -38,13 +39,24 @@ if TYPE_CHECKING:
     default="info",
     help="Default: info.",
 )
-def run_command(plan: Path, dry_run: bool, max_parallel: int | None, log_format: str, log_level: str) -> int:
+@server_options
+def run_command(
+    plan: Path,
+    dry_run: bool,
+    max_parallel: int | None,
+    log_format: str,
+    log_level: str,
+    port: int | None,
+    host: str | None,
+) -> int:
     """Run a plan: every task starts when all that it waits for is over, until none is left that can.
 
     A plan that was interrupted goes on where it was; after a change, what the change touches is done again, and is
     named first. The exit code is 0 where every task is completed, 3 where some failed or wait for a person, and 1
-    where it was stopped before that.
+    where it was stopped before that. The dashboard is served only where --port, --host or SORTIE_SERVER_PORT asks
+    for it.
     """
+    from ..engine.listening import as_asked
     from ..sources.plan_tasks import PlanSource
     from .run import remembered
 
@@ -55,8 +67,10 @@ def run_command(plan: Path, dry_run: bool, max_parallel: int | None, log_format:
         source.remember(before.schedule)
     if dry_run:
         return _show_plan(source, before)
+    server = as_asked(settings_of_environment(os.environ), port, host)
+    served = open_dashboard(server, loaded.store, plan, os.environ, is_plan=True, only_if_asked=True)
     _say_what_is_done_again(source)
-    summary = serve_plan(source, before, log_format=log_format, log_level=log_level)
+    summary = serve_plan(source, before, log_format=log_format, log_level=log_level, served=served)
     return _close(source.latest.plan, summary)  # it may have changed meanwhile
 
 
@@ -66,6 +80,7 @@ def serve_plan(
     *,
     log_format: str = "text",
     log_level: str = "info",
+    served: Served | None = None,
 ) -> Summary:
     """Run it to its end, and show it meanwhile."""
     from ..engine.orchestrator import Orchestrator
@@ -89,7 +104,14 @@ def serve_plan(
         return PlanView(plan, PlanLook(source, look), hide, names)
 
     return serve_with_output(
-        make, source.secrets, names, log_format=log_format, log_level=log_level, until_idle=True, view=view
+        make,
+        source.secrets,
+        names,
+        log_format=log_format,
+        log_level=log_level,
+        until_idle=True,
+        view=view,
+        served=served,
     )
 
 
@@ -149,10 +171,11 @@ def _show_plan(source: PlanSource, before: Loaded | None) -> int:
 
 def _close(plan: Plan, summary: Summary) -> int:
     """What came of it, and what a person can do about the rest."""
-    from .plan_status import look_at, print_standing, what_is_left
+    from ..reports.plan_standing import task_lines
+    from .plan_status import print_standing, what_is_left
     from .printing import print_sentence
 
-    lines = look_at(plan)
+    lines = task_lines(plan)
     done = all(line.state == "completed" for line in lines)
     code = decided(FAILED if summary.drained else DONE if done else UNFINISHED)
     print_standing(plan, lines)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..core.narrate import narrate
-from ..core.redact import Redactor
-from ..core.schedule import Schedule
-from ..plans.graph import depths
 from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
 from ..plans.standing import Standing
-from ..sources.plan_rules import secrets_of_plan
-from ..store.queries import Used
-from .format import amount, clean, duration, runnable, stamp
+from ..reports.plan_standing import hider_of, is_served, known_of, looking_at_plan, task_lines
+from ..reports.timeline import Entry, entries_before
+from .format import amount, clean, duration, runnable
 from .main import DONE
 from .plan import load_to_look, plan_argument, plan_option, require_task
-from .plan_look import progress_of
-from .plan_store import events_of, is_served, known_of, used_by_task
 from .printing import Columns, json_option, print_json, print_sentence, print_table
-from .why import EVENTS_SHOWN, plain_event
+from .why import EVENTS_SHOWN
 
-CHANGED = "what it is asked for, or given, changed; the next `sortie plan run` does it again"
 MOST_LISTED = 200
 MOST_NAMED = 5
 
@@ -39,7 +31,7 @@ MOST_NAMED = 5
 def status_command(plan: Path, as_json: bool) -> int:
     """Show how every task stands and why, what its agent says, and what it took."""
     loaded = load_to_look(plan)
-    lines = look_at(loaded)
+    lines = task_lines(loaded)
     if as_json:
         print_json(plain(loaded, lines))
     else:
@@ -59,9 +51,7 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     schedule, found, _ = known_of(loaded)
     view = schedule.issues.get(task)
     memo = Memo.decode(view.memo) if view else Memo()
-    hide, log = _hider(loaded), events_of(loaded, task, EVENTS_SHOWN)
-    if not everything:
-        log = [entry for entry in log if narrate(entry.event).level != "debug"]
+    log = _story(loaded, task, everything=everything)
     if as_json:
         told = {
             "task": task,
@@ -69,7 +59,7 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
             "note": found[task].note,
             "waits_for": _waits(loaded, task, found),
         }
-        print_json({**told, "memo": memo, "events": [plain_event(entry, hide) for entry in log]})
+        print_json({**told, "memo": memo, "events": log})
         return DONE
     print_sentence(_sentence(task, found[task]))
     for name, state in _waits(loaded, task, found).items():
@@ -77,13 +67,15 @@ def why_command(task: str, everything: bool, plan: Path, as_json: bool) -> int:
     for finding in memo.findings:
         click.echo(clean(f"  odd: {finding}"))
     for entry in log:
-        click.echo(f"{stamp(entry.event.at)}  {clean(hide(narrate(entry.event).text))}")
+        click.echo(f"{entry.time}  {clean(entry.text)}")
     return DONE
 
 
-def _hider(plan: Plan) -> Callable[[str], str]:
-    """What takes secrets out of texts. Those in the store are without them, as far as they were known then."""
-    return Redactor(secrets_of_plan(plan, os.environ)).text
+def _story(plan: Plan, task: str, *, everything: bool) -> list[Entry]:
+    if not plan.store.exists():
+        return []
+    with looking_at_plan(plan) as db:
+        return entries_before(db, task, None, EVENTS_SHOWN, hider_of(plan), everything=everything)[0]
 
 
 def _sentence(task: str, standing: Standing) -> str:
@@ -102,41 +94,6 @@ def _waits(plan: Plan, task: str, found: dict[str, Standing]) -> dict[str, str]:
 
 
 # -- how the tasks stand ----------------------------------------------------------------------------------------
-
-
-def look_at(plan: Plan) -> list[TaskLine]:
-    (schedule, found, served), used = known_of(plan), used_by_task(plan)
-    layer, hide = depths(plan.edges), _hider(plan)
-    if schedule.issues and not served:
-        found |= dict.fromkeys(_done_again(plan, schedule), Standing("outdated", CHANGED))
-    return [
-        TaskLine(
-            name=name,
-            state=standing.state,
-            note=standing.note,
-            progress=hide(progress_of(plan, name)) if standing.state == "running" else "",
-            seconds=taken.seconds,
-            tokens=taken.tokens,
-            cost_usd=taken.cost_usd,
-            layer=layer[name],
-        )
-        for name, standing in found.items()
-        for taken in [used.get(name, Used())]
-    ]
-
-
-def _done_again(plan: Plan, schedule: Schedule) -> Iterable[str]:
-    """What the next run does once more, because the plan or its inputs changed."""
-    from ..sources.plan_tasks import PlanSource
-
-    source = PlanSource(plan, os.environ)
-    source.remember(schedule)
-    return source.again
-
-
-def task_states(plan: Plan) -> dict[str, tuple[str, str]]:
-    """State and reason of every task."""
-    return {line.name: (line.state, line.note) for line in look_at(plan)}
 
 
 def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:

@@ -16,6 +16,7 @@ import click
 from .format import clean, runnable
 from .main import DONE, FAILED, UNFINISHED, decided
 from .printing import json_option
+from .serving import Served, open_dashboard, server_options
 from .store_access import env_file_option, load_checked, require_workflow, workflow_argument
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ NAMED_AT_THE_END = 10
 @workflow_argument
 @click.option("--until-idle", is_flag=True, help="End when nothing is running, due or ready to start.")
 @click.option("--dry-run", is_flag=True, help="Show what would start and what would not; change nothing.")
+@server_options
 @env_file_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Default: logging.format, else text.")
 @click.option(
@@ -48,6 +50,8 @@ def run_command(
     workflow: Path,
     until_idle: bool,
     dry_run: bool,
+    port: int | None,
+    host: str | None,
     env_file: Path | None,
     log_format: str | None,
     log_level: str | None,
@@ -60,23 +64,42 @@ def run_command(
 
     With --until-idle the exit code is 0 where everything was done, 3 where issues were left parked, failed, blocked
     by others or out of budget, and 1 where it was stopped before that.
+
+    The dashboard is served on http://127.0.0.1:7678/ where that port is free; with --until-idle only where a port
+    was asked for. A port that was asked for and is taken ends the command before anything starts.
     """
     if dry_run:
         return _show_preview(workflow, env_file, as_json=as_json)
     if as_json:
         raise click.UsageError("--json goes with --dry-run; for logs there is --log-format json.")
-    return _serve(workflow, env_file, log_format, log_level, until_idle=until_idle)
+    return _serve(workflow, env_file, log_format, log_level, port, host, until_idle=until_idle)
 
 
 def _serve(
-    workflow: Path, env_file: Path | None, log_format: str | None, log_level: str | None, *, until_idle: bool
+    workflow: Path,
+    env_file: Path | None,
+    log_format: str | None,
+    log_level: str | None,
+    port: int | None,
+    host: str | None,
+    *,
+    until_idle: bool,
 ) -> int:
+    from ..engine.listening import as_asked
     from ..engine.orchestrator import Orchestrator
     from ..sources.issues import IssueSource
     from .run_summary import Tally, print_tally
 
     require_workflow(workflow)
     source = IssueSource.open(workflow, os.environ, env_file)
+    served = open_dashboard(
+        as_asked(source.config.server, port, host),
+        source.config.db_path,
+        workflow,
+        os.environ,
+        env_file=env_file,
+        only_if_asked=until_idle,
+    )
     before = remembered(source.config.db_path)
     tally = Tally()
     if before:
@@ -100,9 +123,10 @@ def _serve(
         log_format=log_format or source.config.logging.format,
         log_level=log_level or source.config.logging.level,
         until_idle=until_idle,
+        served=served,
     )
     code = decided(_code(summary, until_idle=until_idle))
-    if until_idle:
+    if until_idle and (tally.lines or not summary.drained):  # who was stopped before the first look knows nothing
         print_tally(tally)
     if summary.drained:
         click.echo(runnable(_farewell(tally)))
@@ -143,11 +167,12 @@ def serve_with_output(
     log_level: str = "info",
     until_idle: bool = False,
     view: Callable[[Callable[[], LiveReport | None], Callable[[str], str]], Output] | None = None,
+    served: Served | None = None,
 ) -> Summary:
     """Build the orchestrator with somewhere to tell about it, and run it to its end.
 
     `names` are the identifiers, by issue id, of the issues that are known before. `view` makes another live view
-    than the usual one, of a look at what goes on and of what takes secrets out.
+    than the usual one, of a look at what goes on and of what takes secrets out. `served` is its dashboard.
     """
 
     from ..core.redact import Redactor
@@ -168,14 +193,27 @@ def serve_with_output(
 
         output = LiveView(look, hide, names)
     orchestrator = build(output)
+    served = served or Served(None)
+    beside = []
+    if served.dashboard:
+        orchestrator.dashboard = served.dashboard.url
+        beside.append(partial(served.dashboard.run, orchestrator.report, partial(served.announce, output)))
 
     def end_output() -> None:
         output.close()
         click.echo("Ended at once. The next run resumes what was running.", err=True)
 
-    with closing(output), _records_forwarded(output.log):
+    with served.held(), closing(output), _records_forwarded(output.log):
         output.open()
-        return serve(orchestrator, until_idle=until_idle, on_drain=output.on_drain, before_exit=end_output)
+        if served.hint:
+            output.log("warning", served.hint)
+        return serve(
+            orchestrator,
+            until_idle=until_idle,
+            on_drain=output.on_drain,
+            before_exit=end_output,
+            beside=beside,
+        )
 
 
 def _is_drawable(stream: IO[str]) -> bool:

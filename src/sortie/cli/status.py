@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from msgspec.structs import asdict
 
 from ..core.narrate import RULES
-from ..core.policy import Limits, Spent, day_of
-from ..core.ready_queue import dispatch_order
 from ..core.redact import Redactor
-from ..store.load import Loaded, look
+from ..reports.status import DayBudget, PausedAgent, Status, status_report
+from ..store.call_use import CallFigures
 from ..store.lock import holder_of
-from ..store.queries import Totals, tool_calls, totals
-from ..workflow.config import Config
+from ..store.queries import Totals
 from .format import duration, short, stamp
 from .main import DONE
 from .printing import Columns, json_option, print_json, print_sentence, print_table
 from .store_access import complain, examine_config, looking_at, workflow_argument
 
-if TYPE_CHECKING:
-    from ..workflow.loader import Examination
-
 TITLE_WIDTH = 40
 IDLE_SHOWN = 10
-# With these rules an issue starts as soon as it is its turn; every other one needs something to happen first.
-ONLY_ITS_TURN = ("", "no-slot", "no-state-slot")
+# For so many seconds what was left of the tracker's server is told as the present.
+FIGURES_CURRENT = 60.0
 SENTENCES = ("title", "error", "reason", "because")
 # What a narrow terminal does without, the first of them first.
 SPARE = ("attempt", "turn", "since", "until", "title", "why", "kind")
@@ -46,173 +41,102 @@ def status_command(workflow: Path, as_json: bool) -> int:
     """
     found = examine_config(workflow)
     config = found.config
-    now = time.time()
     service = holder_of(config.db_path)
     with looking_at(config) as db:
-        loaded, spent, calls = look(db, day=day_of(now)), totals(db), tool_calls(db)
-    for sentence in loaded.unreadable:
+        status = status_report(
+            db,
+            config=config,
+            broken=found.workflow is None,
+            service=service,
+            now=time.time(),
+            hide=Redactor(config.secrets).text,
+        )
+    for sentence in status.unreadable:
         complain(sentence)
-    report = {
-        **_report(config, service, loaded, spent, now),
-        **_rules(found, loaded, day_of(now)),
-        "tool_calls": calls,
-    }
     if as_json:
-        print_json(report)
+        print_json(status.plain())
     else:
-        _print_report(report)
+        _print_report(status)
+        for sentence in _tracker_sentences(status.figures, status.now, is_served=service is not None):
+            print_sentence(sentence)
     return DONE
 
 
-def _report(
-    config: Config, service: dict[str, Any] | None, loaded: Loaded, all_runs: Totals, now: float
-) -> dict[str, Any]:
-    hide, schedule = Redactor(config.secrets).text, loaded.schedule
-
-    def named(issue_id: str, identifier: str) -> dict[str, Any]:
-        view = schedule.issues.get(issue_id)
-        return {"issue_id": issue_id, "identifier": identifier, "title": hide(view.title) if view else ""}
-
-    return {
-        "service": service,
-        "running": [
-            {
-                **named(claim.issue_id, claim.identifier),
-                "run_id": claim.run_id,
-                "attempt": claim.attempt,
-                "turn": claim.turn,
-                "agent": claim.agent,
-                "session_id": claim.session_id,
-                "workspace": claim.workspace,
-                "pid": claim.pid,
-                "started_at": stamp(claim.claimed_at),
-                "stopping": claim.stop,
-            }
-            for claim in schedule.running.values()
-        ],
-        "retrying": [
-            {
-                **named(waiting.issue_id, waiting.identifier),
-                "kind": waiting.retry.kind,
-                "attempt": waiting.retry.attempt,
-                "due_at": stamp(waiting.retry.due_at),
-                "error": hide(waiting.retry.error),
-            }
-            for waiting in schedule.waiting.values()
-        ],
-        "parked": [
-            {
-                **named(parked.issue_id, parked.identifier),
-                "kind": parked.park.kind,
-                "attempt": parked.park.attempt,
-                "since": stamp(parked.since),
-                "reason": hide(parked.park.reason),
-            }
-            for parked in schedule.parked.values()
-        ],
-        "paused": [
-            {
-                "agent": provider,
-                "kind": pause.error_kind,
-                "until": stamp(pause.until),
-                "reason": hide(pause.detail),
-            }
-            for provider, pause in schedule.pauses.items()
-            if pause.error_kind != "rate_limited" or pause.until > now
-        ],
-        "totals": all_runs,
-    }
+def _tracker_sentences(figures: CallFigures | None, now: float, *, is_served: bool) -> Iterator[str]:
+    """Only what is current is told as if it were now."""
+    if figures is None:
+        return
+    age = max(now - figures.as_of, 0.0)
+    is_current = is_served and age <= FIGURES_CURRENT
+    made = f"{figures.made} of {figures.per_minute}"
+    told = f"tracker calls: {made} in the last minute" if is_current else f"tracker calls: {made} in a minute"
+    if figures.limit is not None and figures.remaining is not None and (figures.resets_at or inf) > now:
+        until = f" until {stamp(figures.resets_at)}" if figures.resets_at is not None else ""
+        told += f"; the server allows {figures.remaining:,} of {figures.limit:,} more{until}"
+    yield told if is_current else f"{told}, as it was {duration(age)} ago"
+    if is_served and figures.held_until is not None and figures.held_until > now:
+        yield f"The tracker is asked again at {stamp(figures.held_until)}: its server wants no calls before that."
 
 
-def _rules(found: Examination, loaded: Loaded, day: str) -> dict[str, Any]:
-    """What follows from the workflow. Nobody knows it while that is broken: defaults would make it up."""
-    broken = found.workflow is None
-    budget = found.config.budget
-    idle = [] if broken else list(_idle(found.config, loaded))
-    return {
-        "workflow_broken": broken,
-        "ready": [item for item in idle if item["rule"] in ONLY_ITS_TURN],
-        "held_back": [item for item in idle if item["rule"] not in ONLY_ITS_TURN],
-        "budget": {
-            "day": day,
-            "today": asdict(loaded.schedule.spent_today(day)),
-            "per_day": None if broken else asdict(budget.per_day),
-            "per_issue": None if broken else asdict(budget.per_issue),
-        },
-    }
-
-
-def _idle(config: Config, loaded: Loaded) -> Iterator[dict[str, Any]]:
-    """What is active and neither runs, waits nor is parked, the next one first; with the rule that applies."""
-    hide, policy, schedule = Redactor(config.secrets).text, config.policy(), loaded.schedule
-    held = {*schedule.running, *schedule.waiting, *schedule.parked}
-    for view in sorted(schedule.issues.values(), key=lambda view: dispatch_order(view, None)):
-        if view.id not in held and policy.is_active(view.state):
-            rule, detail = schedule.skips.get(view.id, ("", ""))
-            yield {
-                "issue_id": view.id,
-                "identifier": view.identifier,
-                "title": hide(view.title),
-                "rule": rule,
-                "detail": hide(detail),
-            }
-
-
-def _print_report(report: dict[str, Any]) -> None:
-    print_sentence(_service_line(report))
-    for paused in report["paused"]:
+def _print_report(status: Status) -> None:
+    print_sentence(_service_line(status))
+    for paused in status.paused:
         print_sentence(_paused(paused))
-    _section("running", report["running"], attempt="attempt", turn="turn", since="started_at")
-    _section("waiting", report["retrying"], attempt="attempt", why="kind", until="due_at", error="error")
-    _section("parked", report["parked"], kind="kind", since="since", reason="reason")
-    for title, part in (("ready", "ready"), ("held back", "held_back")):
-        items = [{**item, "why": _held_back(item["rule"], item["detail"])} for item in report[part]]
-        _section(title, items, most=IDLE_SHOWN, because="why")
+    _section("running", status.running, attempt="attempt", turn="turn", since="started_at")
+    _section("waiting", status.retrying, attempt="attempt", why="kind", until="due_at", error="error")
+    _section("parked", status.parked, kind="kind", since="since", reason="reason")
+    _section("ready", status.ready, most=IDLE_SHOWN, because="rule")
+    _section("held back", status.held_back, most=IDLE_SHOWN, because="rule")
     click.echo()
-    if report["workflow_broken"]:
+    if status.workflow_broken:
         print_sentence(
             "The workflow is broken: nobody knows what is ready, nor the limits; `sortie validate` says how."
         )
-    print_sentence(_today(report["budget"]))
-    print_sentence(_all_time(report["totals"]))
-    if report["tool_calls"]:
-        print_sentence(f"tool calls: {_calls(report['tool_calls'])}")
-    if report["parked"]:
+    print_sentence(_today(status.budget))
+    print_sentence(_all_time(status.totals))
+    if status.tool_calls:
+        print_sentence(f"tool calls: {_calls(status.tool_calls)}")
+    if status.parked:
         print_sentence(
-            "A parked issue starts again after a person changed it in the tracker, or by `sortie unpark ISSUE`."
+            "A parked issue starts again after a person changed it in the tracker, or by `sortie unpark ISSUE`; "
+            "`sortie answer ISSUE TEXT` tells its agent something besides."
         )
 
 
-def _service_line(report: dict[str, Any]) -> str:
-    service = report["service"]
+def _service_line(status: Status) -> str:
+    service = status.service
     if service:
         return f"The service runs: pid {service.get('pid', '?')}, since {service.get('since', '?')}."
-    if report["running"]:
+    if status.running:
         return "The service is not running: it died during the runs below. `sortie run` resumes them."
     return "The service is not running; `sortie run` starts it."
 
 
-def _paused(paused: dict[str, Any]) -> str:
-    if paused["kind"] == "rate_limited":
-        return f"The {paused['agent']} agent is paused until {paused['until']}: {paused['reason']}"
+def _paused(paused: PausedAgent) -> str:
+    if paused.kind == "rate_limited":
+        return f"The {paused.agent} agent is paused until {paused.until}: {paused.reason}"
     return (
-        f"The {paused['agent']} agent cannot run, so nothing starts: {paused['reason']} "
+        f"The {paused.agent} agent cannot run, so nothing starts: {paused.reason} "
         "It goes on by itself when that is repaired; `sortie retry --all` tries at once."
     )
 
 
-def _section(title: str, items: list[dict[str, Any]], *, most: int | None = None, **columns: str) -> None:
+def _section(title: str, items: Sequence[Any], *, most: int | None = None, **columns: str) -> None:
     """A table of issues; `columns` says which field stands under which header."""
     if not items:
         return
     click.echo(f"\n{title} ({len(items)})")
     rows = [
-        [item["identifier"], short(item["title"], TITLE_WIDTH), *(str(item[field]) for field in columns.values())]
+        [item.identifier, short(item.title, TITLE_WIDTH), *(_cell(item, field) for field in columns.values())]
         for item in items[:most]
     ]
     print_table(Columns(("issue", "title", *columns), rows, cut=SENTENCES, spare=SPARE))
     if len(items) > len(rows):
         click.echo(f"… and {len(items) - len(rows)} more")
+
+
+def _cell(item: Any, field: str) -> str:
+    return _held_back(item.rule, item.detail) if field == "rule" else str(getattr(item, field))
 
 
 def _held_back(rule: str, detail: str) -> str:
@@ -222,19 +146,18 @@ def _held_back(rule: str, detail: str) -> str:
     return f"{words}: {detail}" if detail else words
 
 
-def _today(budget: dict[str, Any]) -> str:
-    spent = Spent(**budget["today"])
-    if budget["per_day"] is None:
+def _today(budget: DayBudget) -> str:
+    spent, limits = budget.today, budget.per_day
+    if limits is None:
         used = f"{spent.sessions} sessions, {spent.turns} turns, {spent.tokens:,} tokens, ${spent.usd:.2f}"
-        return f"today ({budget['day']}, UTC): {used}"
-    limits = Limits(**budget["per_day"])
+        return f"today ({budget.day}, UTC): {used}"
     parts = [
         f"{spent.sessions} of {_bound(limits.sessions)} sessions",
         f"{spent.turns} of {_bound(limits.turns)} turns",
         f"{spent.tokens:,} of {_bound(limits.tokens)} tokens",
         f"${spent.usd:.2f} of {'no limit' if limits.usd is None else f'${limits.usd:.2f}'}",
     ]
-    return f"today ({budget['day']}, UTC): {', '.join(parts)}"
+    return f"today ({budget.day}, UTC): {', '.join(parts)}"
 
 
 def _calls(counted: dict[str, dict[str, int]]) -> str:

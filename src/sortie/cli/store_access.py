@@ -34,7 +34,7 @@ TRACKER_DEADLINE = 30.0
 BY_POSITION = "sortie.workflow"
 # Commands that know nothing but a store work for plans too; for the others there is `sortie plan`.
 PLANS = (".yaml", ".yml")
-OF_PLANS_TOO = ("logs", "history")
+OF_PLANS_TOO = ("logs", "history", "usage", "web", "new", "list", "revoke")
 STORE_MAGIC = b"SQLite format 3\0"
 
 

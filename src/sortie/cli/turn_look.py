@@ -26,6 +26,7 @@ _HEADERS = ("turn", "agent", "kind", "task", "began", "took", "outcome")
 def show_next(place: Place, root: Path | None, *, as_json: bool, asked: bool) -> int:
     """Without being `asked`, as a hint to somebody who named no agent."""
     from ..peers.turn_register import TurnRegister
+    from ..reports.peers import proposals
 
     turn = TurnRegister(place).open_turn()
     if turn is not None and _is_led(turn):
@@ -55,24 +56,6 @@ def show_next(place: Place, root: Path | None, *, as_json: bool, asked: bool) ->
         if other.reason != "longest wait":
             click.echo(clean(f"Also: {other.sentence}"))
     return DONE if asked else USAGE
-
-
-def proposals(place: Place) -> list[Proposed]:
-    """What cannot be read counts as empty: the turn itself says what is wrong with it."""
-    from ..peers.mailbox.mailbox_file import MailboxFile
-    from ..peers.roster import roster_of
-    from ..peers.turn_register import TurnRegister
-    from ..peers.turns.next_turn import propose
-    from ..peers.worklog.events import events_of
-    from ..peers.worklog.worklog_file import WorklogFile
-
-    roster, register = roster_of(place), TurnRegister(place)
-    mailbox = MailboxFile(place, roster=roster)
-    messages = [*mailbox.read().messages] if place.mailbox.exists() else []
-    late = mailbox.overdue(time.time(), register.turns_of) if messages else []
-    log = WorklogFile(place.worklog)
-    events, written_by = (events_of(log.read()), log.written_by()) if place.worklog.exists() else ([], {})
-    return propose(roster, register.turns(), events, messages, late, written_by)
 
 
 def command_for(proposed: Proposed, root: Path | None) -> str:
@@ -113,19 +96,13 @@ def _row(turn: Turn) -> tuple[str, ...]:
 
 def show_why(place: Place, number: int, *, as_json: bool) -> int:
     """How it ended, what happened to its run, and what we put into the work log about it."""
-    from ..core.narrate import narrate
-    from ..core.redact import Redactor
     from .store_access import load_config
-    from .why import look_up, plain_event
+    from .why import look_up
 
     turn, store = _kept_of(place, number)
-    config = load_config(store)
-    _, events = look_up(config, _id_of(turn))
-    hide = Redactor(config.secrets).text
-    events = [entry for entry in events if narrate(entry.event).level != "debug"]
+    _, story = look_up(load_config(store), _id_of(turn))
     recorded = _recorded(place, turn)
     if as_json:
-        story = [plain_event(entry, hide) for entry in events]
         entries = [{"entry_id": name, "text": text} for name, text in recorded]
         print_json({"turn": msgspec.to_builtins(turn), "events": story, "recorded": entries})
         return DONE
@@ -134,8 +111,8 @@ def show_why(place: Place, number: int, *, as_json: bool) -> int:
     if turn.is_open:
         how = f"goes on since {stamp(turn.began)}" if _is_led(turn) else "cut short"
     click.echo(clean(f"Turn {turn.number} of {turn.agent}, {turn.kind}{task}: {how}"))
-    for entry in events:
-        click.echo(f"{stamp(entry.event.at)}  {clean(hide(narrate(entry.event).text))}")
+    for entry in story:
+        click.echo(f"{entry.time}  {clean(entry.text)}")
     for name, text in recorded:
         click.echo(f"\n{name} of the work log:")
         for line in text.split("\n"):

@@ -1,0 +1,65 @@
+"""`sortie answer`: what a person says to the agent of an issue, which goes on with it in the same conversation."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..core.operator import LONGEST_ANSWER, Reply, problem_with_answer
+from ..errors import ConfigurationError, SortieError
+from ..workflow.config import Config
+from .operate import carry_out
+from .store_access import load_config, workflow_option
+
+if TYPE_CHECKING:
+    from ..core.schedule import Schedule
+
+STANDARD_INPUT = "-"
+
+
+def _apart(_ctx: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> list[str]:
+    """A list, unlike the names of issues: what an answer says may be the path of a workflow."""
+    return list(words)
+
+
+@click.command("answer")
+@click.argument("issue")
+@click.argument("words", nargs=-1, required=True, metavar="TEXT", callback=_apart)
+@workflow_option
+def answer_command(issue: str, words: list[str], workflow: Path) -> int:
+    """Answer the question for which an issue is parked; `-` as TEXT reads the answer from standard input.
+
+    Its agent is told with its next turn, in the same conversation, and the issue is free to start again. The
+    answer is a comment in the tracker too. Where no service runs, all of that happens with the next `sortie run`.
+    """
+    text = _read() if words == [STANDARD_INPUT] else " ".join(words)
+    if problem := problem_with_answer(text):
+        raise SortieError(problem)
+    return carry_out(load_config(workflow), "answer", [issue], text)
+
+
+def _read() -> str:
+    """A little more than an answer may have, so that what is too long is seen to be."""
+    return sys.stdin.buffer.read(LONGEST_ANSWER + 1).decode("utf-8", "replace")
+
+
+def answered(config: Config, schedule: Schedule, issue: str, text: str, now: float) -> Reply:
+    """The same on a store that no service owns: the next one tells the tracker, where the store is that of one."""
+    import os
+    from secrets import token_hex
+
+    from ..core.operator import answer
+    from ..core.redact import Redactor
+    from ..sources.adapters import secrets
+    from ..sources.comments import on_answer
+
+    hidden = set(config.secrets)
+    with suppress(ConfigurationError):  # a workflow that broke names no agent
+        hidden = secrets(config, os.environ)
+    said = Redactor(hidden).text(text)
+    comment = on_answer(said) if config.tracker.kind else ""
+    return answer(schedule, issue, said, now, answer_id=token_hex(8), comment=comment)

@@ -1,0 +1,110 @@
+"""`--port` and `--host`: where a command serves the dashboard, by them, by the environment and by the workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from ..engine.dashboard import Dashboard
+    from ..workflow.config import ServerConfig
+    from .run import Output
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def server_options(command: Command) -> Command:
+    port = click.option(
+        "--port", type=click.IntRange(0, 65535), help="Serve the dashboard here; 0: nowhere. Default: 7678."
+    )
+    host = click.option(
+        "--host", callback=_literal, metavar="IP", help="Listen on this address. Default: 127.0.0.1."
+    )
+    return port(host(command))
+
+
+def _literal(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    from ..workflow.fields import Address, Unfit
+
+    try:
+        return None if value is None else Address().read(value)
+    except Unfit as unfit:
+        raise click.BadParameter(f"It {unfit}, not {value}.") from unfit
+
+
+def settings_of_environment(environ: Mapping[str, str]) -> ServerConfig:
+    """For what has no workflow; raises `ConfigurationError` where a variable says what cannot be."""
+    from ..errors import ConfigurationError
+    from ..workflow.checks import NO_KINDS
+    from ..workflow.document import Tree
+    from ..workflow.problems import Problems
+    from ..workflow.settings import read_config
+    from ..workflow.variables import gather, override_name
+
+    problems = Problems("environment")
+    variables = gather(environ, None, problems)
+    server = read_config(Path("WORKFLOW.md"), Tree(), variables, NO_KINDS, problems).server
+    # That a workflow is missing is no mistake of the environment.
+    mistakes = [str(one) for one in problems.in_order() if one.key.startswith(override_name("server"))]
+    if mistakes:
+        raise ConfigurationError(mistakes[0], problems=mistakes)
+    return server
+
+
+class Served:
+    """What becomes of the dashboard of a service: where it is, or why there is none. `hint` is for people."""
+
+    def __init__(self, dashboard: Dashboard | None, hint: str = "") -> None:
+        self.dashboard = dashboard
+        self.hint = hint
+
+    def announce(self, output: Output) -> None:
+        """Say where it is, and let the first person in."""
+        from ..errors import StoreError
+        from ..web.tokens import first_link
+
+        assert self.dashboard
+        output.log("info", f"dashboard: {self.dashboard.url}")
+        try:
+            link = first_link(self.dashboard.database, self.dashboard.url)
+        except StoreError as error:
+            output.log("warning", f"no token could be made, `sortie token new` makes one later: {error}")
+            return
+        if link:
+            output.log("info", f"to change things there, open this once: {link}")
+
+    def held(self) -> AbstractContextManager[object]:
+        return closing(self.dashboard) if self.dashboard else nullcontext()
+
+
+def open_dashboard(
+    server: ServerConfig,
+    database: Path,
+    place: Path,
+    environ: Mapping[str, str],
+    *,
+    env_file: Path | None = None,
+    is_plan: bool = False,
+    only_if_asked: bool = False,
+) -> Served:
+    """Take the address before anything starts. Raises `SortieError` where it was asked for and cannot be had."""
+    from ..engine.dashboard import Dashboard
+    from ..engine.listening import NotFree, listen
+    from ..workflow.config import DEFAULT_PORT
+
+    if server.port == 0 or (only_if_asked and server.port is None):
+        return Served(None)
+    try:
+        listening = listen(server, server.port or DEFAULT_PORT)
+    except NotFree as error:
+        if server.port is not None:
+            raise
+        return Served(None, f"there is no dashboard: {error}")
+    return Served(Dashboard(listening, server, database, place, environ, env_file=env_file, is_plan=is_plan))

@@ -1,0 +1,133 @@
+"""`sortie token`: make, list and revoke what lets people and programs into the dashboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import SortieError
+from ..peers.author import refuse_in_a_run
+from .format import count, stamp
+from .main import DONE, LazyGroup
+from .printing import Columns, json_option, print_json, print_sentence, print_table
+from .store_access import load_config, looking_at, workflow_option
+
+if TYPE_CHECKING:
+    from ..store.web_tokens import TokenRow
+    from ..workflow.config import Config
+
+FAMILIES: dict[tuple[str, ...], str] = {
+    ("new",): "print a link that lets you in, or a bearer",
+    ("list",): "what tokens there are, and what each allows",
+    ("revoke",): "a token counts no more, from now on",
+}
+HOMES = dict.fromkeys(("new", "list", "revoke"), "token")
+SCOPES = ("operate", "read", "metrics")
+
+
+class TokenGroup(LazyGroup):
+    families = FAMILIES
+    homes = HOMES
+
+    def is_shorthand(self, word: str) -> bool:  # noqa: ARG002
+        return False
+
+
+@click.group("token", cls=TokenGroup, invoke_without_command=True)
+@click.pass_context
+def token_command(ctx: click.Context) -> None:
+    """Tokens of the dashboard. Looking from this machine needs none; changing things does."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+    else:
+        refuse_in_a_run("gives out tokens")
+
+
+@click.command("new")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default="operate",
+    show_default=True,
+    help="operate: everything; read: look; metrics: /metrics alone.",
+)
+@workflow_option
+@json_option
+def new_command(scope: Any, workflow: Path, as_json: bool) -> int:
+    """Make a token. It is shown this once; the store keeps no more than its digest.
+
+    Open the link in a browser, which remembers the token. Programs send it with each request:
+    `Authorization: Bearer TOKEN`.
+    """
+    from ..store.web_tokens import short
+    from ..web.tokens import digest_of, link, new_token
+
+    config = load_config(workflow)
+    token = new_token(config.db_path, scope)
+    address = None if scope == "metrics" else link(_url(config), token)
+    if as_json:
+        print_json({"id": short(digest_of(token)), "scope": scope, "token": token, "link": address})
+    else:
+        click.echo(address or f"Authorization: Bearer {token}")
+    return DONE
+
+
+@click.command("list")
+@workflow_option
+@json_option
+def list_command(workflow: Path, as_json: bool) -> int:
+    """Show what tokens there are in the store, the oldest first; those of the workflow are not among them."""
+    from ..store.web_tokens import tokens
+
+    with looking_at(load_config(workflow)) as db:
+        found = tokens(db)
+    if as_json:
+        print_json([_facts(row) for row in found])
+    elif found:
+        cells = [tuple(_facts(row).values()) for row in found]
+        print_table(Columns(("id", "scope", "created"), cells, cut=()))
+    else:
+        print_sentence("There are none; `sortie token new` makes one.")
+    return DONE
+
+
+@click.command("revoke")
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "everything", is_flag=True, help="All that are in the store.")
+@workflow_option
+@json_option
+def revoke_command(ids: tuple[str, ...], everything: bool, workflow: Path, as_json: bool) -> int:
+    """Revoke tokens by their ids, as `sortie token list` shows them. It takes effect at once."""
+    from ..store.web_tokens import remove_tokens
+
+    if bool(ids) == everything:
+        raise click.UsageError("Name the tokens by their ids, or use --all instead.")
+    gone = remove_tokens(load_config(workflow).db_path, None if everything else ids)
+    if missing := sorted(set(ids) - {row.id for row in gone}):
+        said = f"Revoked {', '.join(row.id for row in gone)}; " if gone else ""
+        raise SortieError(
+            f"{said}there is no token {', '.join(missing)}.", fix="`sortie token list` shows what there is."
+        )
+    if as_json:
+        print_json([_facts(row) for row in gone])
+    else:
+        print_sentence(f"Revoked {count(len(gone), 'token')}.")
+    return DONE
+
+
+def _facts(row: TokenRow) -> dict[str, str]:
+    return {"id": row.id, "scope": row.scope, "created_at": stamp(row.created_at)}
+
+
+def _url(config: Config) -> str:
+    """Where the service listens now; where none does, the next one by the workflow."""
+    from ..store.lock import holder_of
+    from ..workflow.config import DEFAULT_PORT
+
+    served = (holder_of(config.db_path) or {}).get("dashboard")
+    if isinstance(served, str) and served.startswith("http://"):
+        return served
+    host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
+    return f"http://{host}:{config.server.port or DEFAULT_PORT}/"

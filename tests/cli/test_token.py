@@ -1,0 +1,87 @@
+"""`sortie token`: made, listed and revoked by people, beside a service or without one; never by an agent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sortie.process.identity import RUN_MARK, limit_marked, limit_marker
+from tests.web.live_server import new_store
+
+
+@pytest.fixture
+def store(scene) -> Path:
+    return new_store(scene.directory / ".sortie.db")
+
+
+def test_a_link_carries_the_token_and_is_shown_once(scene, say, store):
+    said = say("token", "new")
+    assert said.code == 0
+    (link,) = said.out.split()
+    assert link.startswith("http://127.0.0.1:7678/login?token=")
+    token = link.partition("token=")[2]
+    assert len(token) == 43
+    assert token not in say("token", "list").out + say("token", "list", "--json").out
+
+
+def test_the_link_leads_to_where_the_workflow_listens(scene, say, store, monkeypatch):
+    monkeypatch.delenv("SORTIE_SERVER_PORT")
+    text = scene.workflow.read_text().replace("agent:", 'server: {port: 8100, host: "::1"}\nagent:')
+    scene.workflow.write_text(text)
+    assert say("token", "new", "--scope", "read").out.startswith("http://[::1]:8100/login?token=")
+
+
+def test_for_figures_there_is_a_bearer_and_no_link(scene, say, store):
+    assert say("token", "new", "--scope", "metrics").out.startswith("Authorization: Bearer ")
+    assert say("token", "new", "--scope", "metrics", "--json").json()["link"] is None
+
+
+def test_tokens_are_listed_and_revoked_by_their_ids(scene, say, store):
+    assert "none" in say("token", "list").out
+    made = [say("token", "new", "--scope", scope, "--json").json() for scope in ("read", "operate", "metrics")]
+    listed = say("token", "list", "--json").json()
+    assert [(one["id"], one["scope"]) for one in listed] == [(one["id"], one["scope"]) for one in made]
+    assert made[1]["id"] in say("token", "list").out
+    gone = say("token", "revoke", made[0]["id"], made[2]["id"])
+    assert (gone.code, gone.out) == (0, "Revoked 2 tokens.\n")
+    assert [one["id"] for one in say("token", "list", "--json").json()] == [made[1]["id"]]
+    again = say("token", "revoke", made[0]["id"])
+    assert again.code == 1
+    assert f"there is no token {made[0]['id']}" in again.err
+    assert say("token", "revoke", "--all", "--json").json()[0]["id"] == made[1]["id"]
+    assert say("token", "list", "--json").json() == []
+
+
+@pytest.mark.parametrize("arguments", [["revoke"], ["revoke", "abc", "--all"], ["new", "--scope", "everything"]])
+def test_what_is_not_meant_is_a_mistake(scene, say, store, arguments):
+    assert say("token", *arguments).code == 2
+
+
+def test_without_a_store_nothing_is_made(scene, say):
+    said = say("token", "new")
+    assert said.code == 1
+    assert "sortie run" in said.err
+    assert not (scene.directory / ".sortie.db").exists()
+
+
+@pytest.mark.parametrize("arguments", [["new"], ["list"], ["revoke", "--all"]])
+def test_an_agent_is_refused(scene, store, arguments):
+    marked = scene.run("token", *arguments, env={**os.environ, RUN_MARK: "run-1"})
+    with limit_marked(limit_marker("store", "run-1")):
+        limited = scene.background("token", *arguments)
+    _, error = limited.communicate(timeout=30)
+    for code, said in ((marked.returncode, marked.stderr), (limited.returncode, error)):
+        assert code == 1
+        assert "Only a person" in said
+
+
+def test_a_store_of_a_plan_has_tokens_too(tmp_path, capsys):
+    from .scene import ask
+
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("name: p\ntasks:\n  - {name: a, objective: do, outputs: [outbox/x]}\n")
+    said = ask(capsys, "token", "new", "-w", str(plan))
+    assert said.code == 1
+    assert "There is no store" in said.err
