@@ -20,9 +20,12 @@ from .plans import plans
 from .profiling import profile
 from .project import Service
 from .reading import commands, look, sessions
+from .reports import reports
 from .sidecar import tool_server
 from .streams import readers, streaming
 from .table import Row, as_table
+from .trackers import trackers
+from .web import web
 from .worklog import worklog
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -36,18 +39,23 @@ ALL: dict[str, Callable[[Bench], list[Row]]] = {
     "sessions": sessions,
     "look": look,
     "commands": commands,
+    "reports": reports,
     "tools": tool_server,
     "readers": readers,
     "streaming": streaming,
     "plans": plans,
     "worklog": worklog,
     "mailbox": mailbox,
+    "trackers": trackers,
+    "web": web,
 }
 
 
 def main() -> None:
     # Nobody who works with it runs it without byte code, so nothing here may either.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Who measures the dashboard asks for one.
+    os.environ["SORTIE_SERVER_PORT"] = "0"
     if sys.argv[1:2] == ["profile"]:
         profile(sys.argv[2] if sys.argv[2:] else "drain")
         return
@@ -108,7 +116,7 @@ before anything follows from it.
 | `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
 
 How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`,
-`plans.py`, `worklog.py`, `mailbox.py`.
+`plans.py`, `worklog.py`, `mailbox.py`, `web.py`.
 """
 
 
