@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sortie.workflow.config import NO_EFFECT, UNSUPPORTED, WorkflowSettings
+from sortie.workflow.config import UNSUPPORTED, WorkflowSettings
 from sortie.workflow.fields import ANY, leaves
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,7 +30,7 @@ def test_the_workflow_page_has_every_setting():
         if ANY in key:
             key = key.split("." + ANY)[0]
         assert any(name == key or name.startswith(key + ".") for name in named), f"{key} is not described"
-    for section in (*UNSUPPORTED, *NO_EFFECT):
+    for section in UNSUPPORTED:
         assert f"`{section}`" in page
 
 
