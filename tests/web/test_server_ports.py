@@ -111,6 +111,7 @@ def test_0_is_off_and_until_idle_serves_only_where_a_port_was_asked_for(scene):
     with scene.started("run", "--port", "0") as service:
         service.until_said("turn 1 started")
         assert dashboards_of(service.pid) == []
+        service.stop()  # while its agent waits: what that began is gone on with below
     assert "dashboard" not in service.said()
     (scene.directory / "go").unlink()
     with scene.started("run", "--until-idle", environ=without_port()) as service:
