@@ -43,10 +43,9 @@ def assert_nothing_left(scene: PlanScene, schedule: Schedule) -> None:
     assert scene.survivors() == []
     assert [line for line in scene.lines() if line.what == "VIOLATION"] == []
     assert (schedule.running, schedule.effects, schedule.waiting) == ({}, {}, {})
-    names = [path.name for path in scene.root.glob("t*/*")] + [
-        path.name for path in scene.root.glob("t*/attempts/*")
-    ]
-    assert [name for name in names if name.startswith(".") and name != ".sortie"] == []
+    hidden = [*scene.root.glob("t*/.*"), *scene.root.glob("t*/attempts/.*")]
+    left = [str(path.relative_to(scene.root)) for path in hidden if path.name != ".sortie"]
+    assert left == [], f"half-done in a folder: {left}"
 
 
 def assert_order(scene: PlanScene) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sortie.protocol.safefiles import UnsafeFile, open_directory, read_bounded, write_atomic
+from sortie.protocol.safefiles import UnsafeFile, open_directory, read_bounded, remove_half_written, write_atomic
 from sortie.protocol.tree_walk import remove_tree
 
 
@@ -209,3 +209,14 @@ def test_removing_a_link_to_a_tree_is_refused(tmp_path, place):
     with pytest.raises(NotADirectoryError):
         remove_tree(place, "link")
     assert (tmp_path / "real/inner").is_dir()
+
+
+def test_what_deaths_left_of_a_file_is_removed_and_nothing_else(tmp_path, place):
+    """Killed between the two steps of `write_atomic`; a directory of such a name is not ours."""
+    write_atomic(place, "status.json", b"{}")
+    kept = ["status.json", ".other.json.0123456789abcdef.tmp", ".status.json.0123.tmp", ".status.json.tmp"]
+    for name in (*kept[1:], ".status.json.0123456789abcdef.tmp", ".status.json.fedcba9876543210.tmp"):
+        (tmp_path / name).touch()
+    (tmp_path / ".status.json.00000000000000ff.tmp").mkdir()
+    remove_half_written(place, "status.json")
+    assert sorted(os.listdir(place)) == sorted([*kept, ".status.json.00000000000000ff.tmp"])

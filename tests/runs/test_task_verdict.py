@@ -80,6 +80,15 @@ def test_an_attempt_that_left_nothing_is_not_counted(folder):
         assert lay_out(folder, spec(), go, may_go_on=False).attempt == 1
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_a_death_left_of_a_status_is_no_attempt_and_does_not_stay(tmp_path, folder, goes_on):
+    """BOX-12: killed after `status.json` was put in place, before the one that stood there was removed."""
+    lay_out(folder, spec(), go, may_go_on=False)
+    (tmp_path / ".status.json.0123456789abcdef.tmp").write_text("{}")
+    assert lay_out(folder, spec(resumes=True), go, may_go_on=goes_on)[:2] == (1, goes_on)
+    assert sorted(os.listdir(tmp_path)) == ["SKILL.md", "inbox", "outbox", "status.json", "workspace"]
+
+
 def test_a_cut_attempt_is_gone_on_with_only_if_that_is_allowed_and_nothing_changed(tmp_path, folder):
     """BOX-12"""
     lay_out(folder, spec(), go, may_go_on=False)

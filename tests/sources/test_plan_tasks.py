@@ -10,7 +10,9 @@ import yaml
 import sortie
 from sortie.core import events as ev
 from sortie.core.replay import replay
+from sortie.plans.escalations import put_report
 from sortie.plans.standing import standings
+from sortie.protocol.error_report import error_report
 from sortie.store.connect import connect_readonly
 from sortie.store.load import load
 from sortie.store.queries import events
@@ -79,3 +81,17 @@ async def test_a_look_at_all_tasks_reads_no_inputs(tmp_path):
     looked = (await source.look(source.schedule)).issues["a"]
     assert "cannot be read" not in looked.description
     assert "cannot be read" in (await source.fetch("a")).description
+
+
+@pytest.mark.anyio
+async def test_what_a_death_left_of_a_status_goes_when_the_report_is_put(tmp_path):
+    """BOX-12: killed when `status.json` said already that the task had failed; the report is then put again."""
+    write_plan(tmp_path / "plan.yaml", a=[])
+    plan = sortie.load_plan(tmp_path / "plan.yaml")
+    folder = plan.root / "a"
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_text('{"state": "failed", "written_by": "sortie"}')
+    (folder / ".status.json.0123456789abcdef.tmp").write_text('{"state": "pending"}')
+    await put_report(plan, "a", error_report("TaskFailed", "It failed.", "", "", ""))
+    assert sorted(path.name for path in folder.iterdir()) == ["outbox", "status.json"]
+    assert (folder / "outbox" / "error_report.md").exists()

@@ -22,7 +22,8 @@ from ..core.records import Claim
 from ..errors import TrackerError
 from ..protocol.error_report import FILE, error_report, one_line
 from ..protocol.foreign_text import readable
-from ..protocol.safefiles import UnsafeFile, open_directory, write_new
+from ..protocol.safefiles import UnsafeFile, open_directory, remove_half_written, write_new
+from ..protocol.task_status import FILE as STATUS
 from ..protocol.task_status import TaskError, TaskStatus, read_task_status, write_on_behalf
 from .plan import ESCALATIONS, Plan
 
@@ -72,6 +73,7 @@ async def put_report(plan: Plan, task: str, report: str) -> None:
 def _put_report(plan: Plan, task: str, report: str) -> None:
     try:
         with open_directory(plan.root / task) as folder:
+            remove_half_written(folder, STATUS)
             believed = read_task_status(folder).status
             if believed and believed.state == "pending":
                 _say_failed(folder, believed, report)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ _KINDS = {
 }
 
 _RENAME_EXCHANGE = 2
+_HALF_WRITTEN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 
 
 class UnsafeFile(OSError):
@@ -105,6 +107,20 @@ def write_atomic(directory: int, name: str, data: bytes, mode: int = 0o600) -> N
     except BaseException:
         os.unlink(temporary, dir_fd=directory)
         raise
+
+
+def half_written(name: str) -> str:
+    """The name under which `write_atomic` would have put this file, had it not died; empty for any other file."""
+    found = _HALF_WRITTEN.fullmatch(name)
+    return found[1] if found else ""
+
+
+def remove_half_written(directory: int, name: str) -> None:
+    """What deaths in `write_atomic` left of the file at `name`, as far as it can be removed."""
+    for entry in os.listdir(directory):
+        if half_written(entry) == name:
+            with suppress(OSError):
+                os.unlink(entry, dir_fd=directory)
 
 
 def write_new(directory: int, name: str, data: bytes, mode: int = 0o600) -> None:

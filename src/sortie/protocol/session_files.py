@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .safefiles import open_directory, write_atomic, write_if_changed
+from .safefiles import half_written, open_directory, write_atomic, write_if_changed
 
 DIRECTORY = ".sortie"
 MCP_CONFIG = "mcp.json"
@@ -30,7 +29,6 @@ CREDENTIALS = (
     (DIRECTORY, "gemini", ".gemini", "settings.json"),
 )
 _OURS = {*CREDENTIALS, (DIRECTORY, STATE), (DIRECTORY, ".gitignore")}
-_HALF_WRITTEN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 
 
 class ReservedName(ValueError):
@@ -84,12 +82,7 @@ def write_state(directory: int, state: Mapping[str, Any]) -> None:
 def is_session_file(path: tuple[str, ...]) -> bool:
     """Whether this path, from the root of a workspace, is a file of a session, or what a crash left of one."""
     *above, name = path
-    return (*above, _whole_name(name)) in _OURS
-
-
-def _whole_name(name: str) -> str:
-    half = _HALF_WRITTEN.fullmatch(name)
-    return half[1] if half else name
+    return (*above, half_written(name) or name) in _OURS
 
 
 def remove_credentials(workspace: int) -> None:
@@ -99,6 +92,6 @@ def remove_credentials(workspace: int) -> None:
         with suppress(OSError), open_directory(workspace, *above) as opened:
             directory: int = opened
             for name in os.listdir(directory):
-                if (*above, _whole_name(name)) in CREDENTIALS:
+                if (*above, half_written(name) or name) in CREDENTIALS:
                     with suppress(OSError):
                         os.unlink(name, dir_fd=directory)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ..errors import SortieError, WorkspaceError
 from ..protocol.delivered_copy import ChangedSince, copy_out
 from ..protocol.outbox import Delivered
-from ..protocol.safefiles import UnsafeFile, open_directory, write_new
+from ..protocol.safefiles import UnsafeFile, open_directory, remove_half_written, write_new
 from ..protocol.seals import seal
 from ..protocol.session_files import DIRECTORY as SESSION
 from ..protocol.task_status import ATTEMPTS, last_attempt, read_task_status, write_pending
@@ -56,6 +56,7 @@ class LaidOut(NamedTuple):
 def lay_out(folder: int, task: TaskSpec, check: Check, *, may_go_on: bool) -> LaidOut:
     """Prepare the folder for the next turn. It goes on with what is there only if that is allowed and all that the
     agent was given is still the same."""
+    remove_half_written(folder, STATUS)
     there = set(os.listdir(folder))
     attempt = last_attempt(folder) + 1 if ATTEMPTS in there else 1
     if not there - {SESSION}:
