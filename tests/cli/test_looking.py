@@ -285,6 +285,43 @@ def test_a_workflow_that_broke_later_does_not_hide_the_store(scene, say, broken)
     assert say("unpark", "T-1").code == 0
 
 
+def test_who_only_looks_needs_no_keys(scene, say):
+    """The service has them; the shell of a person who asks how it goes need not."""
+    scene.issue(1, BLOCK)
+    scene.run("run", "--until-idle")
+    good = scene.workflow.read_text()
+    scene.workflow.write_text(
+        good.replace("tracker:\n", "server: {webhook_secret: $NO_SUCH}\ntracker:\n  api_key: $NONE\n")
+    )
+    shown = say("status", "--json")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.json()["workflow_broken"] is False
+    assert shown.json()["budget"]["per_day"] is not None
+    for command in (("history",), ("usage",), ("why", "T-1"), ("unpark", "T-1")):
+        told = say(*command)
+        assert (told.code, told.err) == (0, ""), command
+    assert "uses $NONE, which is not set" in say("validate").out
+    assert "uses $NONE, which is not set" in say("run", "--until-idle").err
+
+
+def test_a_tracker_is_not_asked_without_its_key(scene, say):
+    """GitHub would answer anybody, and say less."""
+    tracker = "kind: github\n  project: owner/repo\n  api_key: $NONE\n  endpoint: http://127.0.0.1:1"
+    scene.workflow.write_text(scene.workflow.read_text().replace("kind: file", tracker))
+    shown = say("why", "owner/repo#1")
+    assert shown.code == 1
+    assert "the tracker could not be asked" in shown.out and "uses $NONE, which is not set" in shown.out
+
+
+@pytest.mark.parametrize("line", ["db_path: $NONE/x.db", "workspace: {root: $NONE/w}"])
+def test_what_is_no_secret_must_be_set_for_those_who_look_too(scene, say, line):
+    """Another place would be looked at."""
+    scene.issue(1, BLOCK)
+    scene.run("run", "--until-idle")
+    scene.workflow.write_text(scene.workflow.read_text().replace("tracker:\n", f"{line}\ntracker:\n"))
+    assert "is broken" in say("status").err
+
+
 def test_with_a_broken_workflow_nothing_is_made_up_of_what_only_it_can_tell(ended, look):
     """Neither what is active nor the limits: the defaults are nobody's."""
     good = ended.workflow.read_text()

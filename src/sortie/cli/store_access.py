@@ -142,7 +142,7 @@ def load_config(workflow: Path) -> Config:
 def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke, or went, after the service started must not stop
     them, and a source of one's own has none: then the store itself is named."""
-    found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False)
+    found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False, keys_needed=False)
     if workflow.suffix in PLANS:
         from .plan import store_of
 

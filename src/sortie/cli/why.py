@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.redact import Redactor
-from ..errors import SortieError, TrackerError
+from ..errors import ConfigurationError, SortieError, TrackerError
 from ..reports.timeline import Entry, Situation, timeline
 from ..store.lock import holder_of
 from ..store.queries import find_issue
@@ -21,7 +21,7 @@ from ..workflow.config import Config
 from .format import clean, runnable
 from .main import DONE, FAILED
 from .printing import json_option, print_json
-from .store_access import TRACKER_DEADLINE, complain, load_config, looking_at, workflow_option
+from .store_access import TRACKER_DEADLINE, complain, load_checked, load_config, looking_at, workflow_option
 
 if TYPE_CHECKING:
     from ..core.model import Issue
@@ -93,14 +93,15 @@ def _ask_tracker(config: Config, text: str) -> Situation:
         if everything is None:
             import anyio  # with the rest of what a tracker needs: a file is read without it
 
+            load_checked(config.path)  # who looks at the store needs no keys; who asks the tracker does
             return anyio.run(_asked, config, text)
         issue = next((one for one in everything.issues if text in (one.id, one.identifier)), None)
         if issue is None:
             return _unknown(config, text)
         is_active = config.policy().is_active(issue.state)
         return _unseen(text) if is_active else _inactive(config, text, issue)
-    except TrackerError as error:
-        if error.kind == TrackerError.NOT_FOUND:
+    except (TrackerError, ConfigurationError) as error:
+        if isinstance(error, TrackerError) and error.kind == TrackerError.NOT_FOUND:
             return _unknown(config, text)
         return Situation("unknown", f"{text} is not known here, and the tracker could not be asked: {error}")
 

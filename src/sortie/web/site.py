@@ -137,7 +137,7 @@ class Site:
             return known
 
     def _read(self, files: Files) -> _Settings:
-        found = examine(self.place, environ=os.environ, kinds=kinds(), trial=False)
+        found = examine(self.place, environ=os.environ, kinds=kinds(), trial=False, keys_needed=False)
         redactor = Redactor({*found.config.secrets, *self._given_to_agents(found.config), *self._server_secrets})
         return _Settings(files, found.config, found.workflow is None, redactor)
 

@@ -51,7 +51,8 @@ class Circumstances(TypedDict, total=False):
     """What a file is read with. `kinds` are the registered kinds of trackers and agents: each may have a block of
     its own. `inspect` adds what these find wrong with it, as (key path, sentence). Without `trial` nobody is going
     to render the prompt: it is neither compiled nor tried on made-up issues. The sections `without` which the
-    reader gets on are not read, so that what they need need not be there.
+    reader gets on are not read, so that what they need need not be there. Where no `keys_needed`, because somebody
+    only looks at the store, a secret whose variable is not set is empty and no error.
     """
 
     environ: Required[Mapping[str, str]]
@@ -60,6 +61,7 @@ class Circumstances(TypedDict, total=False):
     inspect: Inspect
     trial: bool
     without: Collection[str]
+    keys_needed: bool
 
 
 def load(path: Path, **circumstances: Unpack[Circumstances]) -> Workflow:
@@ -86,6 +88,7 @@ def examine(
     inspect: Inspect = lambda _: (),
     trial: bool = True,
     without: Collection[str] = (),
+    keys_needed: bool = True,
 ) -> Examination:
     """Never raises for anything that is wrong with the files."""
     problems = Problems(str(path))
@@ -98,7 +101,7 @@ def examine(
         check_variables(variables, document, problems)
         # With broken YAML every required key would seem to be missing.
         if tree := read_tree(document.settings, problems):
-            config = read_config(path, tree, variables, kinds, problems, without)
+            config = read_config(path, tree, variables, kinds, problems, without, keys_needed=keys_needed)
         if trial and document.prompt.strip():
             _check_prompt(document, config, problems)
         if tree and config:

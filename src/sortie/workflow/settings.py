@@ -27,11 +27,13 @@ def read_config(
     kinds: Kinds,
     problems: Problems,
     without: Collection[str] = (),
+    *,
+    keys_needed: bool = True,
 ) -> Config:
     """The best reading of the settings; it may be used only where no error was noted. The sections `without` which
-    the reader gets on are left as they are by default."""
+    the reader gets on are left as they are by default, and so is a secret that is not set if no `keys_needed`."""
     path = path.absolute()
-    reading = Reading(path.parent, tree, variables, problems)
+    reading = Reading(path.parent, tree, variables, problems, keys_needed=keys_needed)
     settings = reading.settings(without)
     tracker, agent = settings.tracker, settings.agent
     options = reading.options(kinds, (tracker.kind, agent.kind))
@@ -79,12 +81,15 @@ class Reading:
     not reported as several.
     """
 
-    def __init__(self, base: Path, tree: Tree, variables: Variables, problems: Problems) -> None:
+    def __init__(
+        self, base: Path, tree: Tree, variables: Variables, problems: Problems, *, keys_needed: bool = True
+    ) -> None:
         self._rejected = set(tree.unusable)
         self._base = base
         self._tree = tree
         self._variables = variables
         self._problems = problems
+        self._keys_needed = keys_needed
         self._all: Struct = WorkflowSettings()
 
     def whole(self, default: Section) -> Section:
@@ -174,6 +179,9 @@ class Reading:
                 return value
             value = value.strip()
         text, missing = expand(value, self._variables.values)
+        if missing and kind.secret and not self._keys_needed:
+            self._rejected.add(key)
+            return text
         for name in missing:
             self._refuse(f"uses ${name}, which is not set; set it, or write the value here", key)
         return text
