@@ -151,11 +151,11 @@ class Scene:
 
     # -- stopping at a chosen point ---------------------------------------------------------------------------
 
-    def kill_at_gate(self, name: str) -> None:
-        """Kill an orchestrator inside a tracker call, and open the gate again."""
+    def kill_at_gate(self, name: str, and_when: Callable[[], Any] = lambda: True) -> None:
+        """Kill an orchestrator inside a tracker call, once `and_when` is true too, and open the gate again."""
         gate, reached = self.gates / name, self.gates / f"{name}.reached"
         gate.touch()
-        self.kill_where(reached.exists, f"the tracker call at {name}")
+        self.kill_where(lambda: reached.exists() and and_when(), f"the tracker call at {name}")
         gate.unlink()
         reached.unlink()
 
