@@ -58,5 +58,5 @@ def schedule(*held: ev.View | Claim | Waiting | ParkedIssue, rules: Policy = POL
                 made.waiting[item.issue_id] = item
             case ParkedIssue():
                 made.parked[item.issue_id] = item
-    made.inactive = {key for key, known in made.issues.items() if not rules.is_active(known.state)}
+    made.inactive = {key: None for key, known in made.issues.items() if not rules.is_active(known.state)}
     return made

@@ -90,9 +90,16 @@ async def test_what_ended_while_the_source_was_asked_is_compared_at_the_next_loo
     source.meanwhile = lambda: run_ends(looker, moved="Todo")
     await looker.look()
     assert state(looker).title == "Mend it", "what it said may be older than the end of the run"
+    assert looker._asked.is_set(), "that one must not wait until a poll is due"
     source.meanwhile = lambda: None
     await looker.look()
     assert (state(looker).title, state(looker).state) == ("Mend it all", "Todo")
+
+
+async def test_what_ended_while_the_source_was_asked_and_is_as_it_said_needs_no_further_look(looker, source):
+    source.meanwhile = lambda: run_ends(looker, moved="Todo")
+    await looker.look()
+    assert not looker._asked.is_set()
 
 
 async def test_a_run_that_is_asked_for_while_the_source_is_asked_is_not_lost(looker, source):

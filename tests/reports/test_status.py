@@ -12,6 +12,7 @@ from sortie.core import events as ev
 from sortie.core.model import Park, Usage, View
 from sortie.core.policy import day_of
 from sortie.reports.status import Status, status_report
+from sortie.workflow.loader import examine
 
 from .scene import NOW, SECRET, hidden, steps
 
@@ -41,14 +42,14 @@ def parked(number: int, kind: Any, ago: float) -> ev.Parked:
     return ev.Parked(at=NOW - ago, issue_id=str(number), identifier=f"A-{number}", park=park)
 
 
-def ran(number: int, *, ago: float, soft_stop: str = "needs-human-review", run: str = "") -> list[ev.AnyEvent]:
+def ran(number: int, *, ago: float, run: str = "", reason: str = "please look", **more: Any) -> list[ev.AnyEvent]:
     about: Any = {"issue_id": str(number), "run_id": run or f"r{number}"}
-    at = NOW - ago
+    at, ending = NOW - ago, {"status": "succeeded", "soft_stop": "needs-human-review", **more}
     return [
         ev.Claimed(at=at - 60, identifier=f"A-{number}", attempt=1, agent="mock", day=day_of(at), **about),
-        ev.RunEnded(at=at, status="succeeded", turns=1, soft_stop=soft_stop, reason="please look", **about),
+        ev.RunEnded(at=at, turns=1, reason=reason, **ending, **about),
+        seen(number, state="In Review"),
         ev.Settled(at=at, identifier=f"A-{number}", why="handed over", **about),
-        ev.IssueLeft(at=at, issue_id=str(number), identifier=f"A-{number}"),
     ]
 
 
@@ -72,21 +73,38 @@ def test_questions_come_before_failures_and_who_waits_longest_first(filled, conf
     assert needs[0].can_answer
 
 
-def test_what_was_handed_over_waits_for_a_review_until_it_runs_again_or_is_old_news(filled, config):
-    events = [*ran(1, ago=60), *ran(2, ago=30), *ran(3, ago=9 * 86400), *ran(4, ago=40, soft_stop="")]
-    events += [*ran(5, ago=50), *ran(5, ago=20, run="again", soft_stop="")]
-    events += [*ran(6, ago=45), seen(6)]  # a person wants it done again
-    reviews = [need for need in report(filled(events), config).needs_person if need.kind == "review"]
-    assert [(need.identifier, need.text) for need in reviews] == [("A-2", "please look"), ("A-1", "please look")]
+def reviews(found: Status) -> list[tuple[str, str]]:
+    return [(need.identifier, need.text) for need in found.needs_person if need.kind == "review"]
 
 
-def test_what_was_handed_over_is_called_what_the_tracker_called_it_last(filled, config):
-    """Also where it shows it no more."""
-    views = [ev.View(id="1", identifier="A-1", title=title, state="To Do") for title in ("Old", f"New {SECRET}")]
-    seen = [ev.IssueSeen(at=NOW - 200, issue_id="1", view=view) for view in views]
-    left = ev.IssueLeft(at=NOW, issue_id="1", identifier="A-1")
-    (review,) = report(filled([*seen, *ran(1, ago=100), left]), config).needs_person
-    assert (review.kind, review.title) == ("review", "New [redacted]")
+def test_what_was_handed_over_waits_for_a_review_until_somebody_moves_it_on(filled, config):
+    events = [*ran(1, ago=60), *ran(2, ago=30), *ran(3, ago=9 * 86400)]
+    assert reviews(report(filled(events), config)) == [(f"A-{n}", "please look") for n in (2, 1, 3)]
+    accepted, again = seen(1, state="Done"), seen(3)
+    assert reviews(report(filled([accepted, again]), config)) == [("A-2", "please look")]
+
+
+def test_what_an_agent_handed_over_without_a_word_waits_for_a_review_too(filled, config):
+    events = [*ran(1, ago=60, soft_stop="", reason=""), *ran(2, ago=50), *ran(2, ago=20, run="again", soft_stop="")]
+    assert reviews(report(filled(events), config)) == [("A-2", "please look"), ("A-1", "handed over to In Review")]
+
+
+def test_what_a_person_moved_there_waits_for_nobody(filled, config):
+    events = [seen(1, state="In Review"), *ran(2, ago=60, status="cancelled")]
+    assert reviews(report(filled(events), config)) == []
+
+
+def test_a_broken_workflow_does_not_hide_what_waits_for_a_review(filled, config):
+    """Where issues are handed over to is what the last service went by."""
+    policy = ev.PolicySet(at=NOW, policy=config.policy())
+    unreadable = examine(config.path.with_name("absent.md"), environ={}, trial=False).config
+    found = report(filled([policy, *ran(1, ago=60)]), unreadable, broken=True)
+    assert reviews(found) == [("A-1", "please look")]
+
+
+def test_what_was_handed_over_is_shown_without_secrets(filled, config):
+    (review,) = report(filled(ran(1, ago=100, reason=SECRET)), config).needs_person
+    assert (review.kind, review.title, review.text) == ("review", "Title 1 [redacted]", "[redacted]")
 
 
 def test_a_budget_that_is_used_up_and_an_agent_that_cannot_run_need_a_person(filled, config):

@@ -43,7 +43,7 @@ ENDED_RUN = "0000000000b-ended"
 
 
 def seen(issue_id: str, title: str = "Mend it", **more: Any) -> ev.IssueSeen:
-    view = ev.View(id=issue_id, identifier=f"D-{issue_id}", title=title, state="To Do", **more)
+    view = ev.View(id=issue_id, identifier=f"D-{issue_id}", title=title, **{"state": "To Do", **more})
     return ev.IssueSeen(at=time.time() - 3700, issue_id=issue_id, view=view)
 
 
@@ -89,7 +89,7 @@ def busy_events(now: float) -> list[ev.AnyEvent]:
         *whole_run("3", used, hour, settled("3", used, park=used_up)),
         *whole_run("4", asked, hour, settled("4", asked, park=question), soft_stop="blocked", reason="a key?"),
         *whole_run("5", ENDED_RUN, hour, soft_stop="needs-human-review", reason="please look"),
-        ev.IssueLeft(at=hour + 40, issue_id="5", identifier="D-5"),
+        seen("5", state="In Review"),
         *whole_run("9", "0000000000f-silent", hour, usage=Usage(), status="stalled", error="no sign of life"),
         ev.Skipped(at=hour, issue_id="6", identifier="D-6", rule="blocked-by", detail="D-7"),
         ev.ProviderPaused(at=now, provider="codex", until=now + 900, detail="limit reached"),

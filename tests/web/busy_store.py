@@ -137,8 +137,8 @@ def _handed_over(story: Story) -> None:
         about = {"issue_id": name, "run_id": run, "effect_id": f"{run}.handoff", "verb": "transition"}
         story.add(5999, ev.EffectPlanned, argument="In Review", **about)
         story.add(5998, ev.EffectDone, ok=True, **about)
+        story.seen(5997, number, state="In Review")
         story.settled(5997, name, run)
-        story.add(5900, ev.IssueLeft, issue_id=name, identifier=name)
 
 
 def _parked(story: Story) -> None:

@@ -87,8 +87,7 @@ def _lost_its_issue(schedule: Schedule, run: Claim) -> tuple[str, str] | None:
         return None  # a person wanted it in spite of that
     if schedule.policy.is_terminal(view.state):
         return "terminal", f"the issue moved to {view.state}"
-    handoff = schedule.policy.handoff_state
-    if handoff and view.state.lower() == handoff.lower():
+    if schedule.policy.is_handoff(view.state):
         return None  # the agent handed its own issue over; its turn may end in peace
     if not schedule.policy.is_active(view.state):
         return "inactive", f"the issue moved to {view.state}, which is not an active state"

@@ -27,7 +27,9 @@ _MARK = re.compile(r"^<!-- sortie:([0-9A-Za-z._:-]+) -->$")
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """What the source shows now. `issues` are the active ones, `states` those of others that we hold something of.
+    """What the source shows now. `issues` are the active ones, `states` those of others that are followed.
+
+    A state that is not told here means that the issue is gone.
 
     `changed` names every issue that may differ from the look before, also by being gone; None: nobody knows.
     `unasked` are issues whose blockers the look says nothing of: those that are known stay. `problems` has a
@@ -46,6 +48,13 @@ def held_elsewhere(schedule: Schedule, active: Collection[str]) -> set[str]:
     """Issues we hold something of that are not among the active ones any more: where did they go?"""
     held = {*schedule.running, *schedule.waiting, *schedule.parked}
     return {issue_id for issue_id in held if issue_id in schedule.issues and issue_id not in active}
+
+
+def in_review(schedule: Schedule) -> list[str]:
+    """Issues that were handed over to people and, as far as is known, wait for them; the last one first."""
+    held = {*schedule.running, *schedule.waiting, *schedule.parked}
+    is_handoff, issues = schedule.policy.is_handoff, schedule.issues
+    return [key for key in reversed(schedule.inactive) if key not in held and is_handoff(issues[key].state)]
 
 
 def outdates(event: ev.AnyEvent) -> bool:
@@ -75,7 +84,7 @@ def _worth_a_look(schedule: Schedule, look: Look) -> Iterable[str]:
         if issue_id in look.issues and issue_id in schedule.issues and not schedule.issues[issue_id].fingerprint
     }
     # The source tells of changes to active issues; what left them is followed, also out of the source.
-    return sorted(look.changed | unknown | look.states.keys() | schedule.inactive)
+    return sorted(look.changed | unknown | look.states.keys() | schedule.inactive.keys())
 
 
 def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyEvent | None:

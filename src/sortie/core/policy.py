@@ -49,6 +49,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     def is_terminal(self, state: str) -> bool:
         return state.lower() in map(str.lower, self.terminal_states)
 
+    def is_handoff(self, state: str) -> bool:
+        """Whether an issue in this state waits for a person to review it."""
+        return bool(self.handoff_state) and state.lower() == self.handoff_state.lower()
+
     def satisfies(self, state: str) -> bool:
         """Whether a blocker in this state holds nobody up any more: a failed dependency is not a finished one."""
         return self.is_terminal(state) and state.lower() not in map(str.lower, self.failed_states)

@@ -33,8 +33,8 @@ class Touched(NamedTuple):
 class Schedule:
     """`proofs` is when each agent last completed a turn, `faults` when a run of an issue last met a fault of its
     agent, `trials` the runs that began in spite of a known fault, to see whether it is gone, `starts` the number of
-    claims, `inactive` the issues that were last seen in a state that is not active. All of it lives in memory only:
-    not knowing it costs one more try, or one more look.
+    claims, `inactive` the issues that were last seen in a state that is not active, the last one at the end. All of
+    it lives in memory only: not knowing it costs one more try, or one more look.
     """
 
     policy: Policy = field(default_factory=Policy)
@@ -53,7 +53,7 @@ class Schedule:
     faults: dict[str, float] = field(default_factory=dict, compare=False)
     trials: set[str] = field(default_factory=set, compare=False)
     starts: int = field(default=0, compare=False)
-    inactive: set[str] = field(default_factory=set, compare=False)
+    inactive: dict[str, None] = field(default_factory=dict, compare=False)
 
     def spent_on(self, issue_id: str) -> Spent:
         return self.spent.get(issue_id, Spent())
@@ -143,14 +143,16 @@ class Schedule:
             case ev.PolicySet():
                 self.policy = event.policy
                 is_active = self.policy.is_active
-                self.inactive = {key for key, view in self.issues.items() if not is_active(view.state)}
+                self.inactive = {key: None for key, view in self.issues.items() if not is_active(view.state)}
             case ev.IssueSeen():
                 self._put("issues", issue_id, event.view)
-                (self.inactive.discard if self.policy.is_active(event.view.state) else self.inactive.add)(issue_id)
+                self.inactive.pop(issue_id, None)
+                if not self.policy.is_active(event.view.state):
+                    self.inactive[issue_id] = None
             case ev.IssueLeft():
                 self._drop("issues", issue_id)
                 self.skips.pop(issue_id, None)
-                self.inactive.discard(issue_id)
+                self.inactive.pop(issue_id, None)
             case ev.Skipped():
                 self.skips[issue_id] = (event.rule, event.detail)
                 self._touched.append(Touched("issues", issue_id))  # what a skip is written with

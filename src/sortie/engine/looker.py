@@ -133,6 +133,8 @@ class Looker:
         events = observe(context.schedule, found, context.clock.now(), touched)
         self._outdated = touched
         context.ledger.post(*events)
+        if touched and observe(context.schedule, found, context.clock.now()):
+            self.ask()  # it would be news, if it is not older than what we know
         self._tell_problems(found)
         self._warn(source, found, events)
 

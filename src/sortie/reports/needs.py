@@ -8,22 +8,21 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..core.policy import Policy
 from ..core.schedule import Schedule
-from ..store.queries import handed_over, last_title
-from .words import seconds_of, stamp
+from ..store.queries import history
+from .words import seconds_of
 
 Hide = Callable[[str], str]
 NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent"]
 
 OUT_OF_BUDGET = ("day-budget", "whole-budget")
-# Nobody tells us when a person has looked at what was handed over; after so long it is old news.
-REVIEW_KEPT = 7 * 86400.0
-MOST_REVIEWS = 20
 
 
 class Need(Struct, frozen=True, kw_only=True):
     """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues;
-    `review` was handed over by its agent; `out-of-budget` and `agent` are about many issues and name none."""
+    `review` was handed over by its agent, and nobody has moved it on; `out-of-budget` and `agent` are about many
+    issues and name none."""
 
     kind: NeedKind
     text: str
@@ -61,19 +60,23 @@ def standstills(schedule: Schedule, hide: Hide) -> Iterator[Need]:
         yield Need(kind="out-of-budget", text=f"The budget {limit} is used up; {issues} for more.")
 
 
-def reviews_since(db: Connection, now: float, hide: Hide) -> list[Need]:
-    """What agents handed over lately, the last first."""
-    return [
-        Need(
+def reviews(db: Connection, schedule: Schedule, policy: Policy, hide: Hide) -> list[Need]:
+    """What agents handed over and nobody has moved on since, the last first."""
+    found: list[Need] = []
+    for view in schedule.issues.values():
+        last = history(db, view.id, limit=1) if policy.is_handoff(view.state) else []
+        if not last or last[0].status != "succeeded":
+            continue  # it was a person who moved it there
+        need = Need(
             kind="review",
-            text=hide(run.reason),
-            issue_id=run.issue_id,
-            identifier=run.identifier,
-            title=hide(last_title(db, run.issue_id)),
-            since=_moment(run.completed_at),
+            text=hide(last[0].reason) or f"handed over to {view.state}",
+            issue_id=view.id,
+            identifier=view.identifier,
+            title=hide(view.title),
+            since=_moment(last[0].completed_at),
         )
-        for run in handed_over(db, stamp(now - REVIEW_KEPT), MOST_REVIEWS)
-    ]
+        found.append(need)
+    return sorted(found, key=lambda need: need.since or 0.0, reverse=True)
 
 
 def _moment(stamped: str) -> float | None:

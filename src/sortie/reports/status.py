@@ -20,9 +20,9 @@ from ..core.records import Claim
 from ..core.schedule import Schedule
 from ..store.call_use import CallFigures, call_figures
 from ..store.load import look, snapshot
-from ..store.queries import Totals, tool_calls, totals
+from ..store.queries import Totals, last_policy, tool_calls, totals
 from ..workflow.config import Config
-from .needs import Need, parked_needs, reviews_since, standstills
+from .needs import Need, parked_needs, reviews, standstills
 from .words import stamp
 
 Hide = Callable[[str], str]
@@ -189,8 +189,10 @@ def status_report(
     with snapshot(db):
         loaded = look(db, day=day)
         figures, all_runs, calls = call_figures(db), totals(db), tool_calls(db)
-        reviews = reviews_since(db, now, hide)
-    schedule, titles = loaded.schedule, _titles(loaded.schedule, hide)
+        schedule = loaded.schedule
+        # A broken workflow tells no rules; where issues were handed over to, the last good one did.
+        handed_over = reviews(db, schedule, (last_policy(db) or policy) if broken else policy, hide)
+    titles = _titles(schedule, hide)
     # Nobody knows what follows from a broken workflow: defaults would make it up.
     idle = [] if broken else list(_idle(config, schedule, titles, hide))
     heard = {run.run_id: run for run in live.running} if live else {}
@@ -198,7 +200,7 @@ def status_report(
     needs = [
         *parked_needs(schedule, titles, hide),
         *standstills(schedule, hide),
-        *(review for review in reviews if review.issue_id not in busy),
+        *(review for review in handed_over if review.issue_id not in busy),
     ]
     return Status(
         now=now,

@@ -43,6 +43,7 @@ from ..workflow.reloader import Broken, Changed, Reloader
 from ..workspace.directory import workspace_key
 from . import adapters, comments, work_log
 from .full_issues import FullIssues
+from .reviews import Reviews
 from .source import Renewal, RunFacts, Source, Write
 from .warnings import Warning, warnings_about
 
@@ -80,6 +81,7 @@ class IssueSource(Source):
         self._owns_tracker = True
         self._last_answer: Candidates | None = None
         self._full = full or FullIssues()
+        self._reviews = Reviews()
 
     @classmethod
     def open(cls, workflow: Path, environ: Mapping[str, str], env_file: Path | None = None) -> IssueSource:
@@ -115,13 +117,14 @@ class IssueSource(Source):
         issues = dict(zip(map(attrgetter("id"), candidates.issues), candidates.issues, strict=True))
         elsewhere = held_elsewhere(schedule, issues)
         states, unread = await self._states_of(elsewhere, schedule)
+        handed_over = await self._reviews.states(schedule, issues, self.tracker)
         # An answer in a comment is what frees a parked issue, and not every tracker lists comments, or blockers.
         told = await self._full.complete(issues, schedule, self.tracker)
         issues |= told.issues
         self._last_answer = candidates  # only now: where this look fails, the next one compares all
         return Look(
             issues=issues,
-            states=states,
+            states={**handed_over, **states},
             changed=None if changed is None else changed | told.fetched,
             unasked=told.unasked,
             problems=(*candidates.problems, *unread),

@@ -95,31 +95,6 @@ def history_of_run(db: Connection, run_id: str) -> HistoryRow | None:
     return history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) if row else None
 
 
-class HandedOver(Struct, frozen=True):
-    """A run whose agent asked for a review; `reason` is what it said with that."""
-
-    issue_id: str
-    identifier: str
-    run_id: str
-    reason: str
-    completed_at: str
-
-
-def handed_over(db: Connection, since: str, limit: int) -> list[HandedOver]:
-    """Issues whose last run ended so, not before `since`; the last one first. What a person did then, and what
-    became of the issue in the tracker, is not known here."""
-    rows = db.execute(
-        """SELECT issue_id, identifier, run_id, reason, completed_at
-           FROM run_history AS one INDEXED BY run_history_handed_over
-           WHERE soft_stop = 'needs-human-review' AND status = 'succeeded' AND completed_at >= ?
-             AND NOT EXISTS (SELECT 1 FROM run_history AS later
-                             WHERE later.issue_id = one.issue_id AND later.id > one.id)
-           ORDER BY completed_at DESC, id DESC LIMIT ?""",
-        (since, limit),
-    )
-    return [HandedOver(*row) for row in rows]
-
-
 def last_opened(db: Connection) -> ev.Opened | None:
     """By whom, and for what, this store was last worked with; None where it was not, or that cannot be read."""
     opened = "SELECT data FROM events INDEXED BY events_opened WHERE kind = 'opened' ORDER BY seq DESC LIMIT 1"

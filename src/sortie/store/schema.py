@@ -274,10 +274,9 @@ CREATE TABLE answers (
 CREATE INDEX answers_of_issue ON answers (issue_id, number);
 
 ALTER TABLE run_history ADD COLUMN model TEXT NOT NULL DEFAULT '';
--- Found without reading all: who opened the store last, what an issue was called, what was handed over lately.
+-- Found without reading all: who opened the store last, and what an issue was called.
 CREATE INDEX events_opened ON events (kind, seq) WHERE kind = 'opened';
 CREATE INDEX events_seen ON events (issue_id, seq) WHERE kind = 'seen';
-CREATE INDEX run_history_handed_over ON run_history (completed_at, id) WHERE soft_stop = 'needs-human-review';
 
 -- What was used, by the day that pays. A run counts on the day of its end; `unmeasured` are those of them that had
 -- turns and told nothing of what they used.
