@@ -18,7 +18,7 @@ from sortie.core import events as ev
 from sortie.store.connect import connect_writer, migrate
 from sortie.store.load import load
 from sortie.store.tables import apply, write
-from sortie.workflow.channels import ChannelConfig, Orders
+from sortie.workflow.channels import ChannelConfig, NotifierOrders
 
 from ..e2e.processes import DEADLINE, wait_for
 from ..servers.scripted import Asked, ScriptedServer
@@ -99,7 +99,9 @@ class Notifier:
 
     def told(self, channels: dict[str, ChannelConfig], **orders: Any) -> None:
         since = orders.pop("since", OF_ALL_TIMES)
-        line = msgspec.json.encode(Orders(channels=channels, since=dict.fromkeys(channels, since), **orders))
+        line = msgspec.json.encode(
+            NotifierOrders(channels=channels, since=dict.fromkeys(channels, since), **orders)
+        )
         assert self.process.stdin
         self.process.stdin.write(line.decode() + "\n")
         self.process.stdin.flush()

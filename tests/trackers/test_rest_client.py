@@ -254,8 +254,8 @@ async def test_a_limit_holds_every_call_until_its_time(server, client):
 async def test_a_count_that_is_used_up_holds_calls_of_its_kind_only(server, client):
     reset = {"X-RateLimit-Limit": "30", "X-RateLimit-Remaining": "0", "X-RateLimit-Resource": "search"}
     server.script.append(Answer(body=b"[]", headers={**reset, "X-RateLimit-Reset": str(int(time.time()) + 50)}))
-    await client.get("/search", bucket="search")
-    held = await failure_of(client.get("/search", bucket="search"))
+    await client.call("GET", "/search", bucket="search")
+    held = await failure_of(client.call("GET", "/search", bucket="search"))
     assert held.kind == TrackerError.RATE_LIMITED
     await client.get("/things")
     assert [asked.path for asked in server.asked] == ["/search", "/things"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sortie.workflow.config import OF_THE_SERVICE, ServerConfig, is_loopback
+from sortie.workflow.config import OF_THE_SERVICE, ServerConfig
 from sortie.workflow.loader import load
 from sortie.workflow.reloader import Changed, Reloader
 
@@ -60,17 +60,6 @@ def test_one_mistake_in_a_token_is_not_reported_as_two(tmp_path):
     section = SETTINGS + "server: {host: 0.0.0.0, tokens: {read: short}}\n"
     (problem,) = problems_of(tmp_path, section)
     assert "server.tokens.read" in problem
-
-
-@pytest.mark.parametrize(
-    ("host", "answer"),
-    [
-        *(("127.0.0.1", True), ("127.8.9.1", True), ("::1", True), ("::ffff:127.0.0.1", True)),
-        *(("0.0.0.0", False), ("::", False), ("::ffff:10.0.0.1", False), ("fe80::1%eth0", False)),
-    ],
-)
-def test_what_only_this_machine_reaches(host, answer):
-    assert is_loopback(host) is answer
 
 
 def test_secrets_of_the_server_are_hidden_wherever_they_come_from(tmp_path):

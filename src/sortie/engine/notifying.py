@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from ..process.companion import Companion
-from ..workflow.channels import Channels, Orders
+from ..workflow.channels import Channels, NotifierOrders
 from .context import Context
 
 TOLD_EVERY = 1.0
@@ -53,7 +53,7 @@ class Notifying:
         if not channels:
             self._life.cancel()
             return None
-        orders = Orders(
+        orders = NotifierOrders(
             channels=dict(channels),
             since=self._since,
             dashboard=self._dashboard,

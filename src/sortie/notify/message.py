@@ -7,14 +7,14 @@ header of a mail. A message has the same id however often it is sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
-from ..protocol.foreign_text import shortened
+from ..protocol.foreign_text import escape, shortened
 from ..store.notifications import Occasion
 
 DIGEST = "digest"
@@ -25,6 +25,9 @@ LONGEST_SUBJECT = 150
 LONGEST_REASON = 1500
 LONGEST_LINE = 250
 LONGEST_TITLE = 100
+
+# Takes secrets out of a text.
+Hide = Callable[[str], str]
 
 _HEADLINES = {
     "parked": "needs an answer",
@@ -116,6 +119,11 @@ def compose(whose: str, occasions: Sequence[Occasion], dashboard: str) -> Messag
     first, last = occasions[0].seq, occasions[-1].seq
     number = str(first) if len(occasions) == 1 else f"{first}-{last}"
     return Message(id=f"{whose}:{number}", items=items, more=len(occasions) - len(items))
+
+
+def one_line(text: str, most: int, hide: Hide) -> str:
+    """With nothing that a receiver could obey. Secrets go before anything is cut: no half of one stays."""
+    return shortened(escape(" ".join(hide(text).split())), most)
 
 
 def without_calls(text: str) -> str:

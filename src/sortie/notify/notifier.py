@@ -25,7 +25,7 @@ from ..store.connect import changing, connect_readonly
 from ..store.loss import OpenFiles
 from ..store.notifications import Occasion
 from ..store.sqlite_errors import explain
-from ..workflow.channels import Orders
+from ..workflow.channels import NotifierOrders
 from .courier import GIVES_UP_AFTER, Courier
 from .occasions import is_once_only, look
 
@@ -49,7 +49,7 @@ class Notifier:
         self._files = OpenFiles(path)
         store_id = str(db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
         self._whose = store_id[:8]
-        self._orders: Orders | None = None
+        self._orders: NotifierOrders | None = None
         self._couriers: dict[str, Courier] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._cursors: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Notifier:
         self._telling_of_loss = anyio.Lock()
         self._told_of_loss = False
 
-    def obey(self, orders: Orders) -> None:
+    def obey(self, orders: NotifierOrders) -> None:
         """From now on these channels are looked after; one that changed goes on with what it has not been told."""
         if orders == self._orders:
             return
@@ -181,14 +181,14 @@ async def run(path: Path) -> None:
             tasks.cancel_scope.cancel()
 
 
-async def _orders() -> AsyncIterator[Orders]:
+async def _orders() -> AsyncIterator[NotifierOrders]:
     """What the service says, until it says no more."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST_ORDER)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     try:
         while line := await reader.readline():
-            yield msgspec.json.decode(line, type=Orders)
+            yield msgspec.json.decode(line, type=NotifierOrders)
     finally:
         transport.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from sqlite3 import Connection
 
 import msgspec
@@ -12,8 +12,8 @@ from msgspec import Struct
 from ..core import events as ev
 from ..core.conclude import HANDED_OVER
 from ..core.policy import day_of
-from ..protocol.foreign_text import escape, shortened
 from ..store.notifications import Occasion, last_seq
+from .message import Hide, one_line
 
 MOST_EVENTS = 500
 LONGEST_NAME = 200
@@ -23,8 +23,6 @@ LONGEST_TEXT = 2000
 _KINDS = ("settle", "park", "pause", "note", "skip")
 _OF_PARKS = {"signal": "parked", "error": "error", "budget": "budget"}  # who stopped it by hand need not be told
 _OF_A_PROVIDER, _OF_A_DAY = "agent", "day"
-
-Hide = Callable[[str], str]
 
 
 class Found(Struct, frozen=True):
@@ -127,15 +125,9 @@ def _word_of(db: Connection, run_id: str) -> tuple[str, str]:
 
 
 def _clean(occasion: Occasion, hide: Hide) -> Occasion:
-    """On one line each, with nothing that a receiver could obey. Secrets go before anything is cut: no half of one
-    stays."""
-
-    def line(text: str, most: int) -> str:
-        return shortened(escape(" ".join(hide(text).split())), most)
-
     return msgspec.structs.replace(
         occasion,
-        identifier=line(occasion.identifier, LONGEST_NAME),
-        title=line(occasion.title, LONGEST_TITLE),
-        text=line(occasion.text, LONGEST_TEXT),
+        identifier=one_line(occasion.identifier, LONGEST_NAME, hide),
+        title=one_line(occasion.title, LONGEST_TITLE, hide),
+        text=one_line(occasion.text, LONGEST_TEXT, hide),
     )

@@ -6,11 +6,8 @@ receiver says so. No redirect is followed: it would take what we say, and its si
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import time
-from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +17,9 @@ import anyio.to_thread
 from .. import __version__
 from ..core.redact import Redactor
 from ..errors import SortieError
-from ..protocol.foreign_text import escape, shortened
+from ..protocol.signature import signature
 from ..workflow.channels import ChannelConfig
-from .message import Message
+from .message import Hide, Message, one_line
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -59,12 +56,7 @@ async def send(channel: ChannelConfig, message: Message) -> None:
         raise NotSent(f"there was no answer within {ONE_TRY:g} s") from None
 
 
-def signature(secret: str, body: bytes) -> str:
-    proof = hmac.new(secret.encode("utf-8", "surrogatepass"), body, hashlib.sha256).hexdigest()
-    return f"sha256={proof}"
-
-
-async def _post(channel: ChannelConfig, message: Message, hide: Callable[[str], str]) -> None:
+async def _post(channel: ChannelConfig, message: Message, hide: Hide) -> None:
     import httpx2
 
     body = message.slack() if channel.format == "slack" else message.json()
@@ -86,7 +78,8 @@ async def _post(channel: ChannelConfig, message: Message, hide: Callable[[str], 
             if not response.is_success:
                 raise _refusal(response, await _beginning(response), hide)
     except (httpx2.HTTPError, httpx2.InvalidURL, ImportError, ValueError, OSError) as error:
-        raise NotSent(_shown(f"it cannot be reached: {str(error) or type(error).__name__}", hide)) from None
+        reason = f"it cannot be reached: {str(error) or type(error).__name__}"
+        raise NotSent(one_line(reason, LONGEST_ERROR, hide)) from None
 
 
 async def _beginning(response: Response) -> str:
@@ -99,12 +92,13 @@ async def _beginning(response: Response) -> str:
     return said[:LONGEST_ANSWER].decode("utf-8", "replace")
 
 
-def _refusal(response: Response, said: str, hide: Callable[[str], str]) -> NotSent:
+def _refusal(response: Response, said: str, hide: Hide) -> NotSent:
     status = response.status_code
     if status in MOVED:
         return NotSent(f"it answered {status}: it is at another address now; write that one")
     after = _seconds_until(response.headers.get("retry-after", "")) if status in (429, 503) else None
-    return NotSent(_shown(f"it answered {status}{': ' if said.strip() else ''}{said}", hide), after)
+    answered = f"it answered {status}{': ' if said.strip() else ''}{said}"
+    return NotSent(one_line(answered, LONGEST_ERROR, hide), after)
 
 
 def _seconds_until(told: str) -> float | None:
@@ -117,14 +111,14 @@ def _seconds_until(told: str) -> float | None:
         return None
 
 
-async def _by_apprise(address: str, message: Message, hide: Callable[[str], str]) -> None:
+async def _by_apprise(address: str, message: Message, hide: Hide) -> None:
     # Apprise sends in threads of its own; one that hangs is left behind, and ends with this process.
     try:
         complaint = await anyio.to_thread.run_sync(_notify, address, message, abandon_on_cancel=True)
     except Exception as error:
         complaint = f"apprise failed: {error!r}"
     if complaint is not None:
-        raise NotSent(_shown(complaint or "apprise could not send it", hide))
+        raise NotSent(one_line(complaint or "apprise could not send it", LONGEST_ERROR, hide))
 
 
 def _notify(address: str, message: Message) -> str | None:
@@ -146,8 +140,3 @@ def _notify(address: str, message: Message) -> str | None:
     if result:
         return None
     return "; ".join(dict.fromkeys(str(entry.message) for entry in result.logs()))
-
-
-def _shown(text: str, hide: Callable[[str], str]) -> str:
-    """On one line. Secrets go before anything is cut: no half of one stays."""
-    return shortened(escape(" ".join(hide(text).split())), LONGEST_ERROR)

@@ -1,1 +1,2 @@
-"""The files agents and orchestrator exchange. Standard library only, no other package of ours."""
+"""What is exchanged with agents and other programs: file formats, addresses, proofs. Standard library only, no
+other package of ours."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ..core.model import Issue
+from ..core.policy import Policy
 from ..errors import TrackerError
 from .file_disk import sentence
 from .file_edits import NewComment, Transition
@@ -37,8 +38,8 @@ class FileTracker:
     ) -> None:
         self._path = path
         self._named = _by_lower((*active_states, *terminal_states, *other_states))
-        self._active = frozenset(state.lower() for state in active_states)
-        self._terminal = frozenset(state.lower() for state in terminal_states)
+        policy = Policy(active_states=tuple(active_states), terminal_states=tuple(terminal_states))
+        self._is_active = policy.is_active
         self._answer: Candidates | None = None
         self._answered = 0
 
@@ -130,11 +131,6 @@ class FileTracker:
                 fix="Choose one of them, or add it to `file.states` in the workflow.",
             )
         return present[name]
-
-    def _is_active(self, state: str) -> bool:
-        """As the policy has it: with no active states configured, all but terminal ones are active."""
-        name = state.lower()
-        return name not in self._terminal and (not self._active or name in self._active)
 
 
 def _by_lower(states: Iterable[str]) -> dict[str, str]:

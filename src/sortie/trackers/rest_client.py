@@ -12,9 +12,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
 
 import anyio
 import msgspec
@@ -24,6 +22,7 @@ from .. import __version__
 from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..protocol.foreign_text import readable
+from ..protocol.web_address import address_problem
 from .rate_limits import CallBudget, Told, limited_until, told
 from .response_cache import ResponseCache, next_page
 from .tracker import CallUse
@@ -143,11 +142,9 @@ class RestClient:
         if http is not None:
             await http.aclose()
 
-    async def get(
-        self, path: str, params: Mapping[str, str] | None = None, *, look: bool = False, bucket: str = "core"
-    ) -> Reply:
+    async def get(self, path: str, params: Mapping[str, str] | None = None, *, look: bool = False) -> Reply:
         """Read something; the server is told what it answered before, and need not say it again."""
-        return await self.call("GET", path, params, look=look, bucket=bucket)
+        return await self.call("GET", path, params, look=look)
 
     async def call(
         self,
@@ -354,22 +351,4 @@ def _in_unicode(body: bytes) -> bytes:
 
 def endpoint_problem(endpoint: str) -> str:
     """Why a key must not be sent to this address, or nothing can be asked there; empty where all is well."""
-    try:
-        parts = urlsplit(endpoint)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return "is no address of a server, such as https://tracker.example.com"
-    if parts.scheme not in ("http", "https") or not host:
-        return "must be the address of a server, such as https://tracker.example.com"
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return "must be a plain address, without a user, a question mark or a #"
-    if parts.scheme == "http" and not _is_this_machine(host):
-        return "must begin with https://, because the key would be readable on the way"
-    return ""
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return address_problem(endpoint, "https://tracker.example.com")

@@ -13,8 +13,9 @@ from starlette.requests import ClientDisconnect, cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
+from ..protocol.web_address import is_loopback
 from ..store.web_tokens import Scope
-from ..workflow.config import is_loopback
+from . import addresses
 from . import header_checks as checks
 from .bodies import BodyTooLarge, BodyTooSlow, gathered, replayed
 from .doorman import Doorman
@@ -23,14 +24,13 @@ from .site import Site
 from .tokens import covers
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-METRICS = "/metrics"
 # What shows nothing of the store: the way in and out, and what pages look like.
-DOORS = ("/login", "/logout")
-LOOKS = "/static/"
+DOORS = (addresses.LOGIN, addresses.LOGOUT)
+LOOKS = f"{addresses.STATIC}/"
 # What comes there proves itself by a signature, and is sent to whichever name the tracker's server knows us by.
-SIGNED = "/webhooks/tracker"
+SIGNED = addresses.TRACKER_WEBHOOK
 # The older surface has one address that changes anything, which asks for a look; on loopback it is open, as it was.
-FIRST_API = "/api/v1/"
+FIRST_API = f"{addresses.API_V1}/"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -57,10 +57,6 @@ class Access(Struct, frozen=True):
         if wanted == "operate":
             return not self.changes_nothing and covers(self.scope, wanted)
         return self.reads_freely or covers(self.scope, wanted)
-
-    @property
-    def may_read(self) -> bool:
-        return self.allows("read")
 
     @property
     def may_operate(self) -> bool:
@@ -118,7 +114,7 @@ class Guard:
         access, by_cookie = await self._access(connection)
         connection.setdefault("state", {})["access"] = access
         if method in SAFE_METHODS:
-            wanted: Scope = "metrics" if path == METRICS else "read"
+            wanted: Scope = "metrics" if path == addresses.METRICS else "read"
             if not (path in DOORS or path.startswith(LOOKS) or access.allows(wanted)):
                 raise _lacking(access, wanted)
             return receive

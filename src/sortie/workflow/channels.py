@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_address
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
+from ..protocol.web_address import address_problem
 from .fields import PlainText, Texts, Whole
 
 # What people are told of: a question of an agent, a failure for good, a budget that is used up, work to review, and
@@ -23,6 +23,7 @@ SHORTEST_KEY = 16
 LONGEST_NAME = 40
 
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}")
+_EXAMPLE = "https://hooks.example.com/…"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _ADDRESS = PlainText(filled=True, expand="whole", secret=True)
 _KEY = PlainText(filled=True, expand="whole", secret=True, shortest=SHORTEST_KEY)
@@ -61,7 +62,7 @@ class ChannelConfig(Struct, frozen=True, kw_only=True):
 Channels = Mapping[str, ChannelConfig]
 
 
-class Orders(Struct, frozen=True, kw_only=True):
+class NotifierOrders(Struct, frozen=True, kw_only=True):
     """What the process that sends is told by the service, at its start and whenever that changes.
 
     `since` is when each channel was first seen: of what happened before, one that is new is told nothing.
@@ -86,7 +87,7 @@ def channel_problems(channels: Channels) -> Iterator[tuple[str, str]]:
             yield key, "needs an address: write either url or webhook"
         elif channel.url:
             yield from _of_url(key, channel)
-        elif problem := webhook_problem(channel.webhook):
+        elif problem := address_problem(channel.webhook, _EXAMPLE, may_have_query=True):
             yield f"{key}.webhook", problem
         if not channel.on:
             yield f"{key}.on", f"must name at least one of {', '.join(OCCASIONS)}"
@@ -98,33 +99,6 @@ def _of_url(key: str, channel: ChannelConfig) -> Iterator[tuple[str, str]]:
     for field, is_given in {"secret": channel.secret, "format": channel.format != "json"}.items():
         if is_given:
             yield f"{key}.{field}", "goes with webhook; remove it, or write webhook in the place of url"
-
-
-def webhook_problem(address: str) -> str:
-    """Why nothing can be sent there; empty where something can."""
-    try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return "is no address, such as https://hooks.example.com/…"
-    if (
-        parts.scheme not in ("http", "https")
-        or not host
-        or any(c.isspace() or not c.isprintable() for c in address)
-    ):
-        return "must be an address that begins with https://"
-    if parts.username or parts.password or parts.fragment:
-        return "must be a plain address, without a user or a #; use secret to sign what is sent"
-    if parts.scheme == "http" and not _is_this_machine(host):
-        return "must begin with https://, because all would be readable on the way"
-    return ""
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _keys_in(address: str) -> Iterator[str]:

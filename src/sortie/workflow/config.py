@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
+from ..protocol.web_address import is_loopback
 from .channels import ChannelConfig
 from .fields import Address, FilePath, Flag, Milliseconds, PlainText, Texts, Whole
 
@@ -158,16 +159,6 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("port", self.port), ("host", self.host), ("tokens", self.tokens)]
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches this address, which is a literal one."""
-    from ipaddress import IPv6Address, ip_address  # for those who serve; most only read the settings
-
-    address = ip_address(host)
-    if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    return address.is_loopback
 
 
 class WorkflowSettings(Struct, frozen=True, kw_only=True):

@@ -97,7 +97,7 @@ class Reading:
         self._all = default
         return self._section(default, self._tree.values, "")
 
-    def settings(self, without: Collection[str] = ()) -> WorkflowSettings:
+    def settings(self, without: Collection[str]) -> WorkflowSettings:
         sections = entries(WorkflowSettings).keys() - set(without)
         known = {name: value for name, value in self._tree.values.items() if name in sections}
         return self._section(WorkflowSettings(), known, "")

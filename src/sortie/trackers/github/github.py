@@ -19,7 +19,6 @@ from ...errors import TrackerError
 from ...protocol.foreign_text import parse_time
 from ..rest_client import Reply
 from ..tracker import CallUse, Candidates, TrackerSettings
-from . import settings as reading
 from .api import GitHubApi
 from .blockers import Blockers
 from .comments import fitting, read_comments
@@ -27,6 +26,7 @@ from .examination import examine
 from .listing import Listed, Listing
 from .own_writes import OwnWrites, seconds
 from .records import Record, Unusable, read_record
+from .settings import problems
 from .state_lookup import StateLookup
 from .states import Add, Rewrite, Standing, States, Step, after
 
@@ -58,7 +58,7 @@ class GitHubTracker:
 
     @classmethod
     def check(cls, settings: TrackerSettings) -> list[tuple[str, str]]:
-        return reading.problems(settings)
+        return problems(settings)
 
     # -- reading ----------------------------------------------------------------------------------------------
 

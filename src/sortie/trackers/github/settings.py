@@ -65,7 +65,7 @@ def problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     elif not _PROJECT.fullmatch(settings.project) or settings.project.endswith(".git"):
         problem = "`project` must be `owner/repository`, such as `octocat/hello`: no address, no `.git`."
         found.append(("tracker.project", problem))
-    if problem := endpoint_problem(settings.endpoint or DEFAULT_ENDPOINT):
+    if problem := endpoint_problem((settings.endpoint or DEFAULT_ENDPOINT).strip()):
         found.append(("tracker.endpoint", f"`endpoint` {problem}."))
     elif urlsplit(settings.endpoint).hostname in PUBLIC and urlsplit(settings.endpoint).path.strip("/"):
         problem = "`endpoint` has a path that github.com does not have; leave `endpoint` out there."

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from ...core.policy import Policy
 from ..tracker import TrackerSettings
 
 OPEN, CLOSED = "open", "closed"
@@ -61,6 +62,9 @@ class States:
         others = _named((settings.in_progress_state, settings.handoff_state))
         in_progress = settings.in_progress_state.lower()
         self._spelled = {OPEN: OPEN, CLOSED: CLOSED} | others | terminal | active
+        # Closed is over, whether or not the workflow has it as a state.
+        policy = Policy(active_states=tuple(active), terminal_states=(*terminal, CLOSED))
+        self.is_active, self.is_terminal = policy.is_active, policy.is_terminal
         self._active = frozenset(active)
         self._terminal = tuple(terminal)
         self._failed = tuple(name for name in terminal if name in failed)
@@ -90,14 +94,6 @@ class States:
     def spelled(self, state: str) -> str | None:
         """As the workflow has it; None for a state that it does not have."""
         return self._spelled.get(state.strip().lower())
-
-    def is_active(self, state: str) -> bool:
-        """As the policy has it: with no active states configured, all but terminal ones are active."""
-        name = state.lower()
-        return not self.is_terminal(state) and (not self._active or name in self._active)
-
-    def is_terminal(self, state: str) -> bool:
-        return state.lower() in self._terminal or state.lower() == CLOSED
 
     def state_of(self, standing: Standing) -> str:
         present = {label.lower() for label in standing.labels}

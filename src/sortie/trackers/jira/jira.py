@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Raw
 
 from ...core.model import Comment, Finding, Issue
+from ...core.policy import Policy
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
 from ..rest_client import RestClient
@@ -20,7 +21,7 @@ from ..tracker import CallUse, Candidates, TrackerSettings
 from . import jql
 from .adf_write import comment_document
 from .candidates import CandidateSearch
-from .examine import Examination
+from .examination import examine
 from .records import (
     FIELDS,
     LONGEST_REASON,
@@ -74,8 +75,8 @@ class JiraTracker:
         self._project = settings.project
         self._link = str(settings.options.get("blocking_link", DEFAULT_BLOCKING_LINK)).strip()
         self._site = None if is_behind_gateway(endpoint) else endpoint
-        self._active = frozenset(state.lower() for state in settings.active_states)
-        self._terminal = frozenset(state.lower() for state in settings.terminal_states)
+        policy = Policy(active_states=settings.active_states, terminal_states=settings.terminal_states)
+        self._is_active = policy.is_active
         question = jql.candidates(settings.project, settings.active_states, settings.query_filter)
         self._search = CandidateSearch(self._rest, question, self._project, self._link, self._is_active)
         self._moved: dict[int, float] = {}
@@ -147,7 +148,7 @@ class JiraTracker:
         return ()
 
     async def examine(self) -> Sequence[Finding]:
-        return await Examination(self._rest, self._settings).findings()
+        return await examine(self._rest, self._settings)
 
     def call_use(self) -> CallUse:
         return self._rest.call_use()
@@ -208,11 +209,6 @@ class JiraTracker:
             return f"{ISSUE}/{issue_id}"
         shown = readable(issue_id, 100)
         raise TrackerError(TrackerError.NOT_FOUND, f'Jira has no issue "{shown}": that is neither an id nor a key.')
-
-    def _is_active(self, state: str) -> bool:
-        """As the policy has it: with no active states configured, all but terminal ones are active."""
-        name = state.lower()
-        return name not in self._terminal and (not self._active or name in self._active)
 
 
 def _usable(raw: Raw) -> Record:
