@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from sortie.process.identity import RUN_MARK, limit_marked, limit_marker
 from tests.web.live_server import new_store
+
+from .scene import ask
 
 
 @pytest.fixture
@@ -31,6 +34,26 @@ def test_the_link_leads_to_where_the_workflow_listens(scene, say, store, monkeyp
     text = scene.workflow.read_text().replace("agent:", 'server: {port: 8100, host: "::1"}\nagent:')
     scene.workflow.write_text(text)
     assert say("token", "new", "--scope", "read").out.startswith("http://[::1]:8100/login?token=")
+
+
+@pytest.mark.parametrize(("host", "shown"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]")])
+def test_the_link_is_one_that_can_be_opened_on_this_machine(scene, say, store, monkeypatch, host, shown):
+    monkeypatch.delenv("SORTIE_SERVER_PORT")
+    server = f'server: {{port: 8100, host: "{host}", tokens: {{operate: {"x" * 40}}}}}'
+    scene.workflow.write_text(scene.workflow.read_text().replace("agent:", f"{server}\nagent:"))
+    assert say("token", "new").out.startswith(f"http://{shown}:8100/login?token=")
+
+
+def test_the_group_by_itself_says_what_there_is(capsys):
+    alone, asked = ask(capsys, "token"), ask(capsys, "token", "--help")
+    assert (alone.code, asked.code) == (0, 0)
+    assert alone.out == asked.out
+    for command, what in (
+        ("new", "print a link that lets you in, or a bearer"),
+        ("list", "what tokens there are, and what each allows"),
+        ("revoke", "a token counts no more, from now on"),
+    ):
+        assert re.search(rf"^  {command} +{what}$", alone.out, re.M)
 
 
 def test_for_figures_there_is_a_bearer_and_no_link(scene, say, store):
@@ -78,8 +101,6 @@ def test_an_agent_is_refused(scene, store, arguments):
 
 
 def test_a_store_of_a_plan_has_tokens_too(tmp_path, capsys):
-    from .scene import ask
-
     plan = tmp_path / "plan.yaml"
     plan.write_text("name: p\ntasks:\n  - {name: a, objective: do, outputs: [outbox/x]}\n")
     said = ask(capsys, "token", "new", "-w", str(plan))

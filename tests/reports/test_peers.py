@@ -112,6 +112,8 @@ def test_documents_that_cannot_be_read_are_told_and_hide_no_others(busy):
 def test_where_no_agents_share_anything_there_are_no_peers(tmp_path):
     (tmp_path / "deep").mkdir()
     assert find_peers(tmp_path / "deep") is None
+    (tmp_path / "peers.yaml").write_text("agents: {}\n")
+    assert find_peers(tmp_path) is None, "settings alone say nothing of what agents share"
     (tmp_path / "CHARTER.md").write_text(CHARTER)
     found = find_peers(tmp_path / "deep")
     assert found is not None

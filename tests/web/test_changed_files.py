@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from sortie.reports.run_detail import run_detail
-from sortie.web.pages import changes
-from sortie.web.pages.changes import MOST_KEPT, ChangedFiles
+from sortie.web import changed_files
+from sortie.web.changed_files import MOST_KEPT, ChangedFiles
 from sortie.web.site import Site
 
 from .busy_store import busy_store
@@ -39,10 +39,10 @@ def test_readers_at_the_same_time_share_one_comparison(site):
 def test_what_has_stood_long_enough_is_compared_anew(site):
     files, run = ChangedFiles(), run_of(site, "SHOP-1")
     first = files.of(site, run)
-    assert first and run and first.until > time.monotonic() + changes.STANDS_FOR - 1
+    assert first and run and first.until > time.monotonic() + changed_files.STANDS_FOR - 1
     (Path(run.workspace) / "another.py").write_text("x = 1\n")
     assert files.of(site, run) is first
-    files._seen[run.run_id] = changes.Seen(first.changes, first.at, until=0.0)
+    files._seen[run.run_id] = changed_files.Seen(first.changes, first.at, until=0.0)
     again = files.of(site, run)
     assert again and [file.path for file in again.changes.files] == ["another.py", "cookie.py", "test_cookie.py"]
 

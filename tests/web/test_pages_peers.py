@@ -87,3 +87,13 @@ def test_documents_that_are_no_documents_are_shown_as_far_as_they_can_be_read(tm
     (tmp_path / "peers.yaml").write_text("agents: 7\n")
     with served(new_store(tmp_path / "sortie.db")) as server:
         read(server)
+
+
+@pytest.mark.parametrize(("document", "status"), [("CHARTER.md", 200), ("peers.yaml", 404)])
+def test_pages_navigation_and_api_agree_whether_there_are_peers(tmp_path, document, status):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / document).write_text("agents: {}\n")
+    for place in (tmp_path / "WORKFLOW.md", tmp_path):
+        with served(new_store(tmp_path / f"{place.name}.db"), place=place) as server:
+            assert (server.get("/peers").status, server.get("/api/v2/peers").status) == (status, status)
+            assert ("/peers" in read(server, "/").links) == (status == 200)

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from sortie.core.operator import LONGEST_ANSWER
 from sortie.store.lock import held
 from sortie.web.tokens import new_token
 
@@ -139,10 +140,27 @@ def test_secrets_of_the_workflow_are_on_no_page(tmp_path):
         assert "tracker.api_key set, hidden" in shown(server, "/health").text
 
 
+def test_a_secret_that_became_known_after_a_run_is_in_nothing_that_was_said_in_it(tmp_path):
+    store = busy_store(tmp_path)
+    workflow = tmp_path / "WORKFLOW.md"
+    workflow.write_text(workflow.read_text().replace("tracker: {", "tracker: {api_key: cookie is in local time, "))
+    with served(store) as server:
+        running = server.get("/api/v2/status").json["running"]
+        run = next(one["run_id"] for one in running if one["identifier"] == "SHOP-1")
+        for path in ("/issues/SHOP-1", f"/runs/{run}", f"/api/v2/runs/{run}/log"):
+            said = server.get(path).text
+            assert "Two tests fail because the clock of the [redacted]." in said, path
+
+
 def test_who_may_only_look_sees_no_form_and_how_to_get_more(busy):
     page = shown(busy, "/issues/SHOP-20")
     assert [one for one in page.named("form") if one.get("method") == "post"] == []
     assert "sortie token new" in page.text
+
+
+def test_no_answer_that_the_service_would_take_is_cut_by_its_form(busy, operator):
+    (form,) = shown(busy, "/issues/SHOP-20", **operator).named("textarea")
+    assert int(form.get("maxlength") or LONGEST_ANSWER) >= LONGEST_ANSWER
 
 
 @pytest.mark.parametrize(

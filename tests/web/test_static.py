@@ -77,6 +77,14 @@ def test_templates_have_no_script_style_or_address_of_their_own():
         assert "|safe" not in text and "autoescape false" not in text, path
 
 
+def test_every_piece_that_a_template_imports_is_used_there():
+    for path in TEMPLATES.glob("*.html"):
+        text = path.read_text("utf-8")
+        for names in re.findall(r"{% from \S+ import (.+?) with context %}", text):
+            unused = [name for name in names.split(", ") if not re.search(rf"\b{name}\(", text)]
+            assert unused == [], path
+
+
 def test_our_own_files_name_no_other_host():
     for name in ("sortie.css", "live.js", "plots.js"):
         text = static.files()[name].decode()

@@ -235,6 +235,7 @@ def test_a_store_that_goes_away_ends_the_stream_and_not_the_server(store, replac
         else:
             answer = server.get(PATH)
             assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+            assert answer.code == server.get("/api/v2/status").code == "store_unavailable"
 
 
 def test_while_there_is_nothing_to_tell_a_comment_shows_that_somebody_is_there(store):

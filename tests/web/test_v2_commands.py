@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
 from sortie.core import events as ev
+from sortie.core import operator
+from sortie.core.operator import LONGEST_ANSWER
+from sortie.engine.operator_commands import ANSWER, REFRESH
+from sortie.sources import plan_commands
 from sortie.store.commands import CommandRow, pending_commands
+from sortie.web.api_v2_commands import Verb
+from sortie.web.pages.commands import ISSUE_VERBS, TASK_VERBS
 from sortie.web.tokens import new_token
 
 from .api_scene import busy_server
@@ -47,6 +55,28 @@ def test_a_command_reaches_the_service_as_it_was_said(server):
     assert (given.json["done"], given.json["ok"], given.json["outcome"]) == (False, None, "")
     left = next_command(server)
     assert (left.verb, left.issue, left.text) == ("answer", "D-4", "use <b>this</b> key")
+
+
+def test_what_can_be_asked_for_is_what_the_service_knows():
+    known = {ANSWER, REFRESH, *operator.VERBS, *plan_commands.VERBS}
+    assert {*get_args(Verb)} == known
+    assert {*ISSUE_VERBS, *TASK_VERBS} == known - {REFRESH}
+
+
+@pytest.mark.parametrize("verb", plan_commands.VERBS)
+def test_what_a_person_decides_about_a_task_reaches_the_service(server, verb):
+    assert command(server, json.dumps({"verb": verb, "issue": "one"})).status == 202
+    assert next_command(server).verb == verb
+
+
+@pytest.mark.parametrize("character", ["x", "é", "\N{GRINNING FACE}"])
+def test_an_answer_is_as_long_as_the_service_takes_and_no_longer(server, character):
+    text = character * (LONGEST_ANSWER // len(character.encode()))
+    assert command(server, json.dumps({"verb": "answer", "issue": "D-4", "text": text})).status == 202
+    assert next_command(server).text == text
+    refused = command(server, json.dumps({"verb": "answer", "issue": "D-4", "text": text + character}))
+    assert (refused.status, refused.code) == (422, "invalid_body")
+    assert "longer than 64 KiB" in refused.json["error"]["message"]
 
 
 def test_the_reply_comes_with_the_answer_where_it_comes_in_time(server):

@@ -73,6 +73,10 @@ def test_the_description_is_valid_openapi(document):
     assert document["openapi"] == "3.1.0"
 
 
+def test_no_type_tells_in_which_module_it_is(document):
+    assert [name for name in document["components"]["schemas"] if "." in name] == []
+
+
 def test_every_operation_is_described_with_its_parameters_and_errors(document):
     described = {
         (method.upper(), path.removeprefix(ROOT)): told

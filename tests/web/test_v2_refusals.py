@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sortie.web.api_v2_operations import OPERATIONS
-from sortie.web.operation import MOST_BODY_BYTES, Operation
+from sortie.web.bodies import MOST_BYTES
+from sortie.web.operation import Operation
 from sortie.web.tokens import new_token
 
 from .api_scene import ENDED_RUN, busy_server
@@ -83,13 +84,14 @@ def test_an_address_that_there_is_not_is_not_found(server):
         (b"{}", 422, "invalid_body"),
         (b'{"verb": 7, "issue": "D-1"}', 422, "invalid_body"),
         (b'{"verb": "explode", "issue": "D-1"}', 422, "invalid_body"),
+        (b'{"verb": "fix", "issue": "D-1"}', 422, "invalid_body"),
         (b'{"verb": "stop"}', 422, "invalid_body"),
         (b'{"verb": "stop", "issue": "D-1", "colour": "red"}', 422, "invalid_body"),
         (b'{"verb": "stop", "issue": "D-1", "text": "x"}', 422, "invalid_body"),
         (b'{"verb": "answer", "issue": "D-1", "text": " "}', 422, "invalid_body"),
         (b'{"verb": "refresh", "issue": "D-1"}', 422, "invalid_body"),
         (json.dumps({"verb": "stop", "issue": "x" * 1001}).encode(), 422, "invalid_body"),
-        (json.dumps({"verb": "answer", "issue": "D-1", "text": "x" * MOST_BODY_BYTES}).encode(), 413, "too_large"),
+        (json.dumps({"verb": "answer", "issue": "D-1", "text": "x" * MOST_BYTES}).encode(), 413, "too_large"),
     ],
     ids=lambda value: str(value)[:50],
 )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from ..errors import SortieError
 from ..peers.author import refuse_in_a_run
+from ..store.web_tokens import Scope
 from .format import count, stamp
-from .main import DONE, LazyGroup
+from .main import DONE
 from .printing import Columns, json_option, print_json, print_sentence, print_table
 from .store_access import load_config, looking_at, workflow_option
 
@@ -18,24 +19,8 @@ if TYPE_CHECKING:
     from ..store.web_tokens import TokenRow
     from ..workflow.config import Config
 
-FAMILIES: dict[tuple[str, ...], str] = {
-    ("new",): "print a link that lets you in, or a bearer",
-    ("list",): "what tokens there are, and what each allows",
-    ("revoke",): "a token counts no more, from now on",
-}
-HOMES = dict.fromkeys(("new", "list", "revoke"), "token")
-SCOPES = ("operate", "read", "metrics")
 
-
-class TokenGroup(LazyGroup):
-    families = FAMILIES
-    homes = HOMES
-
-    def is_shorthand(self, word: str) -> bool:  # noqa: ARG002
-        return False
-
-
-@click.group("token", cls=TokenGroup, invoke_without_command=True)
+@click.group("token", invoke_without_command=True)
 @click.pass_context
 def token_command(ctx: click.Context) -> None:
     """Tokens of the dashboard. Looking from this machine needs none; changing things does."""
@@ -45,10 +30,10 @@ def token_command(ctx: click.Context) -> None:
         refuse_in_a_run("gives out tokens")
 
 
-@click.command("new")
+@token_command.command("new", short_help="print a link that lets you in, or a bearer")
 @click.option(
     "--scope",
-    type=click.Choice(SCOPES),
+    type=click.Choice(get_args(Scope)),
     default="operate",
     show_default=True,
     help="operate: everything; read: look; metrics: /metrics alone.",
@@ -74,7 +59,7 @@ def new_command(scope: Any, workflow: Path, as_json: bool) -> int:
     return DONE
 
 
-@click.command("list")
+@token_command.command("list", short_help="what tokens there are, and what each allows")
 @workflow_option
 @json_option
 def list_command(workflow: Path, as_json: bool) -> int:
@@ -93,7 +78,7 @@ def list_command(workflow: Path, as_json: bool) -> int:
     return DONE
 
 
-@click.command("revoke")
+@token_command.command("revoke", short_help="a token counts no more, from now on")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="All that are in the store.")
 @workflow_option
@@ -123,11 +108,11 @@ def _facts(row: TokenRow) -> dict[str, str]:
 
 def _url(config: Config) -> str:
     """Where the service listens now; where none does, the next one by the workflow."""
+    from ..engine.listening import url_at
     from ..store.lock import holder_of
     from ..workflow.config import DEFAULT_PORT
 
     served = (holder_of(config.db_path) or {}).get("dashboard")
     if isinstance(served, str) and served.startswith("http://"):
         return served
-    host = f"[{config.server.host}]" if ":" in config.server.host else config.server.host
-    return f"http://{host}:{config.server.port or DEFAULT_PORT}/"
+    return url_at(config.server.host, config.server.port or DEFAULT_PORT)

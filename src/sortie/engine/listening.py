@@ -64,6 +64,10 @@ def _by(port: int) -> str:
 def url_of(listening: socket.socket) -> str:
     """Where a person on this machine finds it."""
     host, port = listening.getsockname()[:2]
+    return url_at(host, port)
+
+
+def url_at(host: str, port: int) -> str:
     return f"http://{authority({'0.0.0.0': '127.0.0.1', '::': '::1'}.get(host, host), port)}/"  # noqa: S104
 
 

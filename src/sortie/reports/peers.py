@@ -75,7 +75,7 @@ class MailColumn(Struct, frozen=True, kw_only=True):
     cards: list[MailCard]
 
 
-class TurnRow(Struct, frozen=True, kw_only=True):
+class PeerTurn(Struct, frozen=True, kw_only=True):
     """`outcome` is `goes on` while it is led, and `cut short` where its orchestrator died."""
 
     number: int
@@ -103,18 +103,19 @@ class PeersReport(Struct, frozen=True, kw_only=True):
     open_items: list[OpenItem]
     columns: list[MailColumn]
     unread: dict[str, int]
-    open_turn: TurnRow | None
-    turns: list[TurnRow]
+    open_turn: PeerTurn | None
+    turns: list[PeerTurn]
     proposed: list[Proposed]
     problems: list[str]
 
 
 def find_peers(start: Path) -> Place | None:
-    """The checkout that `start` is in, where agents share one there."""
+    """The checkout that `start` is in, where agents share one there: settings alone are no document of theirs."""
     try:
-        return find_place(start)
+        place = find_place(start)
     except SortieError:
         return None
+    return place if any(document.is_file() for document in (place.worklog, place.mailbox, place.charter)) else None
 
 
 def peers_report(place: Place, *, hide: Hide, skip: int = 0, size: int = PAGE) -> PeersReport:
@@ -123,7 +124,7 @@ def peers_report(place: Place, *, hide: Hide, skip: int = 0, size: int = PAGE) -
     log, messages, roster = known.log, known.messages, known.roster
     entries = log.entries if log else ()
     unread = unread_by(messages, roster.names)
-    rows = [turn_row(turn) for turn in known.turns[-MOST_TURNS:][::-1]]
+    rows = [_turn(turn) for turn in known.turns[-MOST_TURNS:][::-1]]
     late = {one.message.id for one in known.late}
     return PeersReport(
         root=str(place.root),
@@ -195,8 +196,8 @@ def _told_in(path: Path, *_stamp: int) -> tuple[Worklog, list[Event]]:
     return log, events_of(log)
 
 
-def turn_row(turn: Turn) -> TurnRow:
-    return TurnRow(
+def _turn(turn: Turn) -> PeerTurn:
+    return PeerTurn(
         number=turn.number,
         agent=turn.agent,
         kind=turn.kind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -16,6 +16,8 @@ from typing import BinaryIO, NamedTuple
 from msgspec import Struct
 
 from .words import clean
+
+Hide = Callable[[str], str]
 
 PAGE = 500
 LONGEST_LINE = 16 * 1024
@@ -60,14 +62,15 @@ class Transcript(Struct, frozen=True, kw_only=True):
         return folded(self.lines)
 
 
-def transcript(path: Path, *, after: str = "", before: str = "", limit: int = PAGE) -> Transcript:
-    """The lines after a place, or those before one; without either, the last ones."""
+def transcript(path: Path, *, hide: Hide, after: str = "", before: str = "", limit: int = PAGE) -> Transcript:
+    """The lines after a place, or those before one; without either, the last ones. `hide` knows secrets that came
+    after they were written."""
     files = _files(path)
     if not files:
         return Transcript(lines=[], first="", next=after, has_earlier=False, has_later=False, exists=False)
     if after:
-        return _after(files, _Place.parse(after), limit)
-    return _before(files, _Place.parse(before) if before else None, limit)
+        return _after(files, _Place.parse(after), limit, hide)
+    return _before(files, _Place.parse(before) if before else None, limit, hide)
 
 
 def folded(lines: Iterable[Line]) -> list[Fold]:
@@ -124,7 +127,7 @@ def _files(path: Path) -> list[_File]:
     return found
 
 
-def _after(files: list[_File], place: _Place, limit: int) -> Transcript:
+def _after(files: list[_File], place: _Place, limit: int, hide: Hide) -> Transcript:
     """From a file that is gone, everything that is left counts as later."""
     number = next((at for at, file in enumerate(files) if file.inode == place.inode), None)
     first = here = place if number is not None else _Place(files[0].inode, 0)
@@ -138,7 +141,7 @@ def _after(files: list[_File], place: _Place, limit: int) -> Transcript:
         if not pieces and not is_whole and not lines:
             pieces = [_Piece(start, start + len(data), data)]  # one line, longer than a page
         taken = pieces[: limit - len(lines)]
-        lines += [_line(piece.data) for piece in taken]
+        lines += [_line(piece.data, hide) for piece in taken]
         here = _Place(file.inode, taken[-1].end if taken else start)
         has_later = len(taken) < len(pieces) or not is_whole
         room -= len(data)
@@ -154,7 +157,7 @@ def _after(files: list[_File], place: _Place, limit: int) -> Transcript:
     )
 
 
-def _before(files: list[_File], place: _Place | None, limit: int) -> Transcript:
+def _before(files: list[_File], place: _Place | None, limit: int, hide: Hide) -> Transcript:
     """Before a place in a file that is gone there is nothing any more."""
     number = next((at for at, file in enumerate(files) if place and file.inode == place.inode), None)
     oldest = _Place(files[0].inode, 0)
@@ -172,7 +175,7 @@ def _before(files: list[_File], place: _Place | None, limit: int) -> Transcript:
         if start and len(pieces) > 1:
             del pieces[0]  # it begins before what was read
         taken = pieces[max(len(pieces) - (limit - len(lines)), 0) :]
-        lines = [*(_line(piece.data) for piece in taken), *lines]
+        lines = [*(_line(piece.data, hide) for piece in taken), *lines]
         here = here or _Place(file.inode, taken[-1].end if taken else start)
         first = _Place(file.inode, taken[0].start if taken else start)
         room -= end - start
@@ -217,14 +220,15 @@ def _read(file: _File, start: int, count: int) -> bytes:
         return b""
 
 
-def _line(raw: bytes) -> Line:
-    is_cut = len(raw) > LONGEST_LINE
-    text = raw[:LONGEST_LINE].decode("utf-8", "replace")
-    found = _LINE.fullmatch(text)
-    if not found:
-        return Line(time="", source="", text=clean(text), is_cut=is_cut)
-    time, source, said = found.groups()
-    return Line(time=time, source=source, text=clean(said), tool=source in TOOLS, is_cut=is_cut)
+def _line(raw: bytes, hide: Hide) -> Line:
+    # More is read than is shown: what is secret is hidden before anything is cut, or half of it would be left.
+    read = raw[: 4 * LONGEST_LINE]
+    whole = read.decode("utf-8", "replace")
+    found = _LINE.fullmatch(whole)
+    time, source, said = found.groups() if found else ("", "", whole)
+    text = hide(clean(said))
+    is_cut = len(read) < len(raw) or len(text) > LONGEST_LINE
+    return Line(time=time, source=source, text=text[:LONGEST_LINE], tool=source in TOOLS, is_cut=is_cut)
 
 
 class RunLogReader:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -14,7 +15,7 @@ from msgspec import Struct
 
 from ..core.events import without_surrogates
 from ..core.operator import Reply
-from .connect import changing
+from .connect import changing, connect_readonly
 
 
 class CommandRow(Struct, frozen=True):
@@ -38,6 +39,15 @@ def add_commands(path: Path, verb: str, issues: Sequence[str], text: str = "") -
             ).fetchone()[0]
             for issue in issues
         ]
+
+
+def ask_for_look(path: Path) -> bool:
+    """Have the orchestrator look at its source now; False where that was asked for already and waits."""
+    with closing(connect_readonly(path)) as db:
+        if any(command.verb == "refresh" for command in pending_commands(db)):
+            return False
+    add_commands(path, "refresh", [""])
+    return True
 
 
 def pending_commands(db: Connection) -> list[CommandRow]:

@@ -15,11 +15,12 @@ from .. import __version__
 from ..engine.report import LiveReport
 from ..errors import SortieError
 from ..reports.words import seconds_of, stamp
-from ..store.commands import add_commands, pending_commands
+from ..store.commands import ask_for_look
 from ..store.load import look, snapshot
 from ..store.lock import holder_of
+from .addresses import API_V1
 from .api_v1_answers import V1Health, V1Ready, V1Refresh, Verdict
-from .api_v1_state import Snapshot, find_active
+from .api_v1_state import Present, find_active
 from .json_api import Address, Problem, json_answer
 from .site import LIVE_FOR, Site
 
@@ -39,10 +40,10 @@ def routes(site: Site) -> list[BaseRoute]:
     return [
         at("/livez", _livez, plain=True),
         at("/readyz", _readyz, plain=True),
-        at("/api/v1/state", _state),
-        at("/api/v1/refresh", _refresh, "POST"),
+        at(f"{API_V1}/state", _state),
+        at(f"{API_V1}/refresh", _refresh, "POST"),
         # Last, and with everything below it: an identifier may have slashes.
-        at("/api/v1/{identifier:path}", _issue),
+        at(f"{API_V1}/{{identifier:path}}", _issue),
     ]
 
 
@@ -65,14 +66,14 @@ def _readyz(site: Site, _: Request) -> Response:
 def _state(site: Site, _: Request) -> Response:
     live = _heard(site)
     with site.looking() as db, snapshot(db):
-        return json_answer(Snapshot(site, db, live).state())
+        return json_answer(Present(site, db, live).state())
 
 
 def _issue(site: Site, request: Request) -> Response:
     live, identifier = _heard(site), str(request.path_params["identifier"])
     with site.looking() as db, snapshot(db):
         issue_id = find_active(db, identifier)
-        found = Snapshot(site, db, live, issue_id).issue() if issue_id else None
+        found = Present(site, db, live, issue_id).issue() if issue_id else None
     if found is None:
         raise Problem(404, "issue_not_found", f'issue identifier "{identifier}" not found in current state')
     return json_answer(found)
@@ -84,11 +85,8 @@ def _refresh(site: Site, _: Request) -> Response:
     if site.read_only:
         raise Problem(503, UNREADABLE, "This server only looks at the store, and no service listens to it.")
     _heard(site)
-    with site.looking() as db:
-        is_asked_already = any(command.verb == "refresh" for command in pending_commands(db))
-    if not is_asked_already:
-        add_commands(site.database, "refresh", [""])
-    return json_answer(V1Refresh(True, is_asked_already, stamp(time.time()), OPERATIONS), 202)
+    is_new = ask_for_look(site.database)
+    return json_answer(V1Refresh(True, not is_new, stamp(time.time()), OPERATIONS), 202)
 
 
 def _heard(site: Site) -> LiveReport | None:

@@ -54,7 +54,7 @@ USAGE_ARRIVAL = {
 }
 
 
-class Snapshot:
+class Present:
     """One look at the store, with what the service told last, if it speaks to us."""
 
     def __init__(self, site: Site, db: Connection, live: LiveReport | None, issue_id: str | None = None) -> None:

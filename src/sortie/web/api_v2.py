@@ -6,14 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from .addresses import API_V2
 from .api_v2_operations import OPERATIONS
-from .json_api import Address, Handler, json_answer
+from .json_api import STORE_UNAVAILABLE, Address, Handler, json_answer
 from .openapi import described
 from .operation import Operation, carried_out
 from .site import Site
-
-ROOT = "/api/v2"
-UNREADABLE = "store_unavailable"
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -23,8 +21,8 @@ def routes(site: Site) -> list[BaseRoute]:
     # The longer one first: a name in an address may have slashes.
     paths = sorted(by_path, key=lambda path: -path.count("/"))
     return [
-        Route(f"{ROOT}/openapi.json", Address({"GET": _description}, unreadable=UNREADABLE)),
-        *(Route(ROOT + _pattern(path), Address(by_path[path], unreadable=UNREADABLE)) for path in paths),
+        Route(f"{API_V2}/openapi.json", Address({"GET": _description}, unreadable=STORE_UNAVAILABLE)),
+        *(Route(API_V2 + _pattern(path), Address(by_path[path], unreadable=STORE_UNAVAILABLE)) for path in paths),
     ]
 
 
@@ -41,4 +39,4 @@ def _pattern(path: str) -> str:
 
 
 def _description(_: Request) -> Response:
-    return json_answer(described(OPERATIONS, ROOT))
+    return json_answer(described(OPERATIONS, API_V2))

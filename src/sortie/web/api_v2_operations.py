@@ -12,9 +12,10 @@ from ..reports.status import Status
 from ..reports.timeline import Timeline
 from ..reports.transcript import Transcript
 from ..reports.usage import UsageReport
-from . import api_v2_looks as looks
-from . import api_v2_shared as shared
-from . import api_v2_steering as steering
+from . import api_v2_commands as commands
+from . import api_v2_issues as issues
+from . import api_v2_project as project
+from . import api_v2_runs as runs
 from .operation import Operation
 
 NO_ISSUE = (404, "issue_not_found")
@@ -30,32 +31,32 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/status",
         summary="What runs, waits, is parked, ready and held back, what was spent, and what needs a person.",
         answer=Status,
-        call=looks.status,
+        call=issues.status,
     ),
     Operation(
         name="inbox",
         method="GET",
         path="/inbox",
         summary="What needs a person, the most pressing first.",
-        answer=looks.Inbox,
-        call=looks.inbox,
+        answer=issues.Inbox,
+        call=issues.inbox,
     ),
     Operation(
         name="issues",
         method="GET",
         path="/issues",
         summary="Issues that are active or held, with where each stands and why.",
-        query=looks.IssuesQuery,
-        answer=looks.IssuesPage,
-        call=looks.issues,
+        query=issues.IssuesQuery,
+        answer=issues.IssuesPage,
+        call=issues.issues,
     ),
     Operation(
         name="issue",
         method="GET",
         path="/issues/{identifier}",
         summary="One issue: where it stands, what it needs, what it used, its runs.",
-        answer=looks.IssueAnswer,
-        call=looks.issue,
+        answer=issues.IssueAnswer,
+        call=issues.issue,
         errors=(NO_ISSUE,),
     ),
     Operation(
@@ -63,9 +64,9 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/issues/{identifier}/why",
         summary="Everything that happened to an issue, a page at a time from the newest.",
-        query=looks.WhyQuery,
+        query=issues.WhyQuery,
         answer=Timeline,
-        call=looks.why,
+        call=issues.why,
         errors=(NO_ISSUE,),
     ),
     Operation(
@@ -74,7 +75,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/issues/{identifier}/changes",
         summary="What changed in the workspace of an issue, as a diff where git knows it.",
         answer=WorkspaceChanges,
-        call=shared.changes,
+        call=issues.changes,
         errors=(NO_ISSUE,),
     ),
     Operation(
@@ -82,9 +83,9 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/runs",
         summary="Finished runs, chosen, sorted, in pages.",
-        query=looks.RunsQuery,
+        query=runs.RunsQuery,
         answer=RunsPage,
-        call=looks.runs,
+        call=runs.runs,
         errors=(NO_ISSUE,),
     ),
     Operation(
@@ -93,7 +94,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/runs/{run_id}",
         summary="One run: its turns, calls of tools, writes to the tracker, notes and cost.",
         answer=RunDetail,
-        call=looks.run,
+        call=runs.run,
         errors=(NO_RUN,),
     ),
     Operation(
@@ -101,9 +102,9 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/runs/{run_id}/log",
         summary="What agent and hooks of a run said: the end, or what comes after or before a place in it.",
-        query=looks.LogQuery,
+        query=runs.LogQuery,
         answer=Transcript,
-        call=looks.log,
+        call=runs.log,
         errors=(NO_RUN,),
     ),
     Operation(
@@ -111,8 +112,8 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/runs/{run_id}/prompts",
         summary="What the agent of a run was told, turn by turn.",
-        answer=looks.PromptsAnswer,
-        call=looks.prompts,
+        answer=runs.PromptsAnswer,
+        call=runs.prompts,
         errors=(NO_RUN,),
     ),
     Operation(
@@ -120,9 +121,9 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/usage",
         summary="Tokens and money by day, issue, agent and model; what was not measured is counted as such.",
-        query=shared.UsageQuery,
+        query=project.UsageQuery,
         answer=UsageReport,
-        call=shared.usage,
+        call=project.usage,
     ),
     Operation(
         name="health",
@@ -130,36 +131,36 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/health",
         summary="The service, the tracker, the store, disks, hosts, and the settings without their secrets.",
         answer=Health,
-        call=shared.health,
+        call=project.health,
     ),
     Operation(
         name="events",
         method="GET",
         path="/events",
         summary="The log of events after a number; `/events/stream` sends them as they happen.",
-        query=looks.EventsQuery,
-        answer=looks.EventsAnswer,
-        call=looks.events_after,
+        query=issues.EventsQuery,
+        answer=issues.EventsAnswer,
+        call=issues.events_after,
         errors=(NO_ISSUE,),
     ),
     Operation(
         name="command",
         method="POST",
         path="/commands",
-        summary="Ask the service for something: answer, stop, retry, unpark, start, refresh.",
-        query=steering.CommandQuery,
-        body=steering.Command,
-        answer=steering.CommandState,
+        summary="Ask the service for something: answer, stop, retry, unpark, start, refresh, reopen, skip, accept.",
+        query=commands.CommandQuery,
+        body=commands.Command,
+        answer=commands.CommandState,
         status=202,
-        call=steering.command,
+        call=commands.command,
     ),
     Operation(
         name="command_state",
         method="GET",
         path="/commands/{id}",
         summary="What became of a command.",
-        answer=steering.CommandState,
-        call=steering.command_state,
+        answer=commands.CommandState,
+        call=commands.command_state,
         errors=(NO_COMMAND,),
     ),
     Operation(
@@ -167,8 +168,8 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/plans",
         summary="The plan of this store as a graph with the state of every task, if it is one.",
-        answer=shared.PlansAnswer,
-        call=shared.plans,
+        answer=project.PlansAnswer,
+        call=project.plans,
     ),
     Operation(
         name="task",
@@ -176,7 +177,7 @@ OPERATIONS: tuple[Operation, ...] = (
         path="/plans/tasks/{task}",
         summary="One task of the plan.",
         answer=TaskDetail,
-        call=shared.task,
+        call=project.task,
         errors=(NO_TASK,),
     ),
     Operation(
@@ -184,9 +185,9 @@ OPERATIONS: tuple[Operation, ...] = (
         method="GET",
         path="/peers",
         summary="Work log, mailbox and turns of agents that share a checkout.",
-        query=shared.PeersQuery,
+        query=project.PeersQuery,
         answer=PeersReport,
-        call=shared.peers,
+        call=project.peers,
         errors=(NO_PEERS,),
     ),
 )

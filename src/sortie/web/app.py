@@ -15,16 +15,16 @@ from starlette.routing import BaseRoute
 from ..errors import SortieError
 from . import api_v1, api_v2, login, metrics, pages, stream, webhooks
 from .access import Guard
-from .json_api import Problem
+from .addresses import API
+from .json_api import STORE_UNAVAILABLE, Problem
 from .pages.errors import error_page
 from .site import Site
 
-API = "/api/"
 # By the status of the answer: a code for programs, and a sentence for people.
 WORDS = {
     HTTPStatus.NOT_FOUND: ("not_found", "There is nothing at this address."),
     HTTPStatus.METHOD_NOT_ALLOWED: ("method_not_allowed", "This address knows no such method."),
-    HTTPStatus.SERVICE_UNAVAILABLE: ("store_unavailable", "The store cannot be read."),
+    HTTPStatus.SERVICE_UNAVAILABLE: (STORE_UNAVAILABLE, "The store cannot be read."),
 }
 
 

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from ..errors import SortieError
-from .json_api import Problem
+from .json_api import STORE_UNAVAILABLE, Problem
 from .log_window import BATCH, Entry, LogWindow
 from .pulse import Pulse, frame
 from .site import Site
@@ -73,7 +73,7 @@ class Feed:
 
 
 def unreadable(error: Exception) -> Problem:
-    return Problem(503, "snapshot_unavailable", f"The store cannot be read: {error}", {"retry-after": "2"})
+    return Problem(503, STORE_UNAVAILABLE, f"The store cannot be read: {error}", {"retry-after": "2"})
 
 
 class _Watch:

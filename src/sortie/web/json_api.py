@@ -18,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from ..errors import SortieError
 
 JSON = "application/json; charset=utf-8"
+# The code of the error where the store cannot be read; the first surface has one of its own.
+STORE_UNAVAILABLE = "store_unavailable"
 
 # A handler that only reads is a plain function: it runs in a thread, and holds up nobody.
 Handler = Callable[[Request], Response | Awaitable[Response]]

@@ -10,9 +10,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from .access import cookie_name
+from .addresses import LOGIN, LOGOUT
 from .doorman import Doorman
 from .header_checks import header, local_path
-from .refusals import LOGIN_FORM, Refusal, page
+from .refusals import LOGIN_FORM, Refusal, plain_page
 from .site import Site
 
 # The cookie; a token that is revoked ends before.
@@ -24,8 +25,8 @@ _TOLD_TO_NOBODY = {"referrer-policy": "no-referrer"}
 def routes(site: Site) -> list[BaseRoute]:
     door = _Door(site)
     return [
-        Route("/login", door.login, methods=["GET", "POST"]),
-        Route("/logout", door.logout, methods=["POST"]),
+        Route(LOGIN, door.login, methods=["GET", "POST"]),
+        Route(LOGOUT, door.logout, methods=["POST"]),
     ]
 
 
@@ -38,7 +39,7 @@ class _Door:
         given = await _given(request)
         token, target = given.get("token", "").strip(), local_path(given.get("next", ""))
         if not token:
-            return page(200, "Who has a token may look from anywhere, and change things.", LOGIN_FORM)
+            return plain_page(200, "Who has a token may look from anywhere, and change things.", LOGIN_FORM)
         try:
             scope = await self.doorman.scope_of(token)
             if scope is None:
@@ -79,7 +80,8 @@ def _go_on(request: Request, target: str) -> Response:
     if header(request.scope["headers"], b"sec-fetch-site") in ("", "none", "same-origin"):
         return RedirectResponse(target, 303, _TOLD_TO_NOBODY)
     head = f'<meta http-equiv="refresh" content="0; url={escape(target)}">\n'
-    return page(200, "You are logged in.", f'<p><a href="{escape(target)}">Go on</a></p>\n', _TOLD_TO_NOBODY, head)
+    more = f'<p><a href="{escape(target)}">Go on</a></p>\n'
+    return plain_page(200, "You are logged in.", more, _TOLD_TO_NOBODY, head)
 
 
 def _is_encrypted(request: Request) -> bool:

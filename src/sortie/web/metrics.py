@@ -23,8 +23,9 @@ from ..core.policy import budget_reason
 from ..reports.status import Status
 from ..store import counters as kept
 from ..store.load import snapshot
+from .addresses import METRICS
 from .api_v1_state import BUDGET_REASONS
-from .json_api import Address
+from .json_api import STORE_UNAVAILABLE, Address
 from .metrics_catalogue import COUNTERS, GAUGES, HISTOGRAMS, PREFIX, Metric
 from .site import Site
 
@@ -36,7 +37,7 @@ def routes(site: Site) -> list[BaseRoute]:
     def scraped(request: Request) -> Response:
         return exposition(site, request.headers.get("accept", ""))
 
-    return [Route("/metrics", Address({"GET": scraped}, unreadable="store_unavailable", plain=True))]
+    return [Route(METRICS, Address({"GET": scraped}, unreadable=STORE_UNAVAILABLE, plain=True))]
 
 
 def exposition(site: Site, accept: str) -> Response:

@@ -8,16 +8,19 @@ them show that instead of an error.
 from __future__ import annotations
 
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
+
+from ..reports.needs import NeedKind
+from .api_v1_state import BUDGET_REASONS
 
 PREFIX = "sortie_"
 
 RESULTS = ("success", "error")
 EXITS = ("normal", "error", "cancelled", "soft_stop")
-BUDGETS = ("session_budget", "turn_budget", "token_budget", "cost_budget")
-NEEDS = ("signal", "error", "budget", "operator", "review", "out-of-budget", "agent")
+BUDGETS = tuple(BUDGET_REASONS.values())
+NEEDS: tuple[str, ...] = get_args(NeedKind)
 UNITS = ("sessions", "turns", "tokens", "usd")
 ESCALATIONS = ("label", "comment", "error")
 OPERATIONS = (

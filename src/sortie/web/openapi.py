@@ -10,7 +10,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from .. import __version__
-from .json_api import ErrorAnswer
+from .json_api import STORE_UNAVAILABLE, ErrorAnswer
 from .operation import Operation
 
 REFERENCE = "#/components/schemas/{name}"
@@ -28,7 +28,7 @@ COMMON = (
     (405, "method_not_allowed"),
     (421, "wrong_host"),
     (500, "internal_error"),
-    (503, "store_unavailable"),
+    (503, STORE_UNAVAILABLE),
 )
 OF_CHANGES = ((403, "other_site"), (403, "no_origin"), (403, "agent"), (403, "gone"), (403, "read_only"))
 WITH_A_BODY = (

@@ -15,7 +15,6 @@ from starlette.responses import Response
 from .json_api import Problem, json_answer
 from .site import Site
 
-MOST_BODY_BYTES = 128 * 1024
 # SQLite counts no further, and no answer is meant for a longer name.
 MOST_NUMBER = 2**63 - 1
 MOST_NAME = 1000
@@ -93,13 +92,8 @@ async def _body(kind: type[Struct], request: Request) -> Struct:
     sent_as = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if sent_as != "application/json":
         raise Problem(415, "unsupported_media_type", "Send the body as application/json.")
-    content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > MOST_BODY_BYTES:
-            raise Problem(413, "too_large", f"The body has more than {MOST_BODY_BYTES:,} bytes.")
     try:
-        plain = msgspec.json.decode(content)
+        plain = msgspec.json.decode(await request.body())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "invalid_json", f"The body is no JSON: {error}.") from None
     try:

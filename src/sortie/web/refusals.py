@@ -8,6 +8,7 @@ from http import HTTPStatus
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Scope as Connection
 
+from .addresses import API, LOGIN
 from .header_checks import header
 from .json_api import Problem
 from .static import address
@@ -24,8 +25,8 @@ _PAGE = """<!doctype html>
 {more}</main>
 </html>
 """
-LOGIN_FORM = """<p>Where the service runs, <code>sortie token new</code> prints a link that lets you in. Or:</p>
-<form method="post" action="/login">
+LOGIN_FORM = f"""<p>Where the service runs, <code>sortie token new</code> prints a link that lets you in. Or:</p>
+<form method="post" action="{LOGIN}">
 <p><label>Token <input type="password" name="token" autocomplete="off" required></label>
 <button>Log in</button></p>
 </form>
@@ -45,14 +46,15 @@ class Refusal(Exception):
         headers = {"connection": "close"} if connection["method"] not in ("GET", "HEAD") else {}
         if self.status == HTTPStatus.UNAUTHORIZED:
             headers["www-authenticate"] = 'Bearer realm="sortie"'
-        if connection["path"].startswith("/api/"):
+        if connection["path"].startswith(API):
             return Problem(self.status, self.code, str(self), headers).answer()
         if "text/html" not in header(connection["headers"], b"accept"):
             return PlainTextResponse(f"{self}\n", self.status, headers)
-        return page(self.status, str(self), LOGIN_FORM if self.status == HTTPStatus.UNAUTHORIZED else "", headers)
+        more = LOGIN_FORM if self.status == HTTPStatus.UNAUTHORIZED else ""
+        return plain_page(self.status, str(self), more, headers)
 
 
-def page(
+def plain_page(
     status: int, sentence: str, more: str = "", headers: dict[str, str] | None = None, head: str = ""
 ) -> Response:
     """`more` and `head` are HTML of ours; the sentence may hold anything."""

@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from .. import __version__
-from ..errors import SortieError
-from ..peers.place import CHARTER, MAILBOX, WORKLOG, Place, find_place
+from ..reports.peers import find_peers
 from ..sources.peer_turns import STORE as PEERS_STORE
 from . import show
 from .replies import Shown, replies
@@ -112,20 +111,11 @@ def start_command(site: Site) -> str:
     return "sortie plan run" if site.is_plan else "sortie run"
 
 
-def peers_of(site: Site) -> Place | None:
-    """The checkout that agents share, where what was named belongs to one."""
-    try:
-        place = find_place(site.place if site.place.is_dir() else site.place.parent)
-    except SortieError:
-        return None
-    return place if any((place.root / name).is_file() for name in (WORKLOG, MAILBOX, CHARTER)) else None
-
-
 def _navigation(site: Site, here: str) -> list[Link]:
     parts = [("/", "Now", "n"), ("/runs", "Runs", "r"), ("/money", "Money", "m"), ("/health", "Health", "h")]
     if site.is_plan:
         parts.insert(1, ("/plan", "Plan", "p"))
-    if peers_of(site) is not None:
+    if find_peers(site.place) is not None:
         parts.insert(-2, ("/peers", "Peers", "e"))
     return [Link(path, title, key, here == title.lower()) for path, title, key in parts]
 

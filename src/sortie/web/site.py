@@ -18,11 +18,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.policy import day_of
 from ..core.redact import Redactor
 from ..errors import SortieError
 from ..plans.load import examine as examine_plan
 from ..plugins import kinds
+from ..reports.health import Health, health_report
 from ..reports.status import Status, status_report
+from ..reports.timeline import Timeline, timeline
+from ..reports.transcript import Transcript, transcript
+from ..reports.usage import UsageReport, usage_report
+from ..runs.prompt_log import Prompt, kept_prompts, prompts_path
+from ..runs.run_log import log_path
 from ..sources.adapters import secrets as agent_secrets
 from ..sources.plan_rules import secrets_of_plan
 from ..store.connect import connect_readonly
@@ -120,6 +127,55 @@ class Site:
             hide=self.hide,
             live=self.live.now(),
         )
+
+    def health(self, db: sqlite3.Connection) -> Health:
+        """What the service stands on, with what only that knows."""
+        return health_report(
+            db,
+            database=self.database,
+            config=self.config,
+            broken=self.is_broken,
+            service=holder_of(self.database),
+            now=time.time(),
+            hide=self.hide,
+            live=self.live.now(),
+        )
+
+    def story(
+        self,
+        db: sqlite3.Connection,
+        issue_id: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        everything: bool = False,
+    ) -> Timeline:
+        """Where an issue stands, and what happened to it."""
+        return timeline(
+            db,
+            issue_id,
+            now=time.time(),
+            served=self.is_served,
+            hide=self.hide,
+            policy=self.config.policy(),
+            before=before,
+            limit=limit,
+            everything=everything,
+        )
+
+    def usage(self, db: sqlite3.Connection, days: int) -> UsageReport:
+        """Of the last so many days; of a workflow that is broken, nobody knows the limits."""
+        per_day = None if self.is_broken else self.config.budget.per_day
+        return usage_report(db, today=day_of(time.time()), days=days, per_day=per_day)
+
+    def transcript(self, run_id: str, *, limit: int, after: str = "", before: str = "") -> Transcript:
+        """What was said in a run that is on record: only that names a file."""
+        path = log_path(self.database, run_id)
+        return transcript(path, hide=self.hide, after=after, before=before, limit=limit)
+
+    def prompts(self, run_id: str) -> list[Prompt]:
+        """What the agent of such a run was told."""
+        return kept_prompts(prompts_path(self.database, run_id), self.hide)
 
     def hide(self, text: str) -> str:
         """Without secrets."""

@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from .addresses import STATIC
+
 FOLDER = Path(__file__).with_name("static")
 TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -46,7 +48,7 @@ def digest() -> str:
 
 def address(name: str) -> str:
     assert name in files(), name
-    return f"/static/{digest()}/{name}"
+    return f"{STATIC}/{digest()}/{name}"
 
 
 def _serve(request: Request) -> Response:
@@ -62,4 +64,4 @@ def _serve(request: Request) -> Response:
 
 
 def routes() -> list[BaseRoute]:
-    return [Route("/static/{build}/{name:path}", _serve, methods=["GET"])]
+    return [Route(f"{STATIC}/{{build}}/{{name:path}}", _serve, methods=["GET"])]

@@ -18,11 +18,12 @@ from starlette.types import Receive, Scope, Send
 
 from ..errors import SortieError
 from ..store.queries import find_issue
+from .addresses import API_V2
 from .feed import Feed, FeedEnded, Position, unreadable
 from .json_api import Problem
 from .site import Site
 
-PATH = "/api/v2/events/stream"
+PATH = f"{API_V2}/events/stream"
 # No log is longer: SQLite counts to 2^63.
 _MOST_DIGITS = 18
 # How soon a browser comes back, in milliseconds.

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 from ..store.web_tokens import Scope, TokenRow, add_token
 from ..workflow.config import ServerConfig
+from .addresses import LOGIN
 
 # Nobody's token is longer, and nobody has to hash what a stranger sends for one.
 _LONGEST = 1024
@@ -40,7 +41,7 @@ def first_link(database: Path, url: str) -> str | None:
 
 
 def link(url: str, token: str) -> str:
-    return f"{url.rstrip('/')}/login?{urlencode({'token': token})}"
+    return f"{url.rstrip('/')}{LOGIN}?{urlencode({'token': token})}"
 
 
 def digest_of(token: str) -> str:

@@ -11,8 +11,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ..errors import StoreError
-from ..store.commands import add_commands, pending_commands
+from ..store.commands import ask_for_look
 from ..trackers.webhooks import is_authentic
+from .addresses import TRACKER_WEBHOOK
 from .site import Site
 
 _SOON = "5"
@@ -22,7 +23,7 @@ def routes(site: Site) -> list[BaseRoute]:
     async def tracker(request: Request) -> Response:
         return await run_in_threadpool(_heard, site, dict(request.headers), await request.body())
 
-    return [Route("/webhooks/tracker", tracker, methods=["POST"])]
+    return [Route(TRACKER_WEBHOOK, tracker, methods=["POST"])]
 
 
 def _heard(site: Site, headers: dict[str, str], body: bytes) -> Response:
@@ -32,10 +33,7 @@ def _heard(site: Site, headers: dict[str, str], body: bytes) -> Response:
     if not is_authentic(secret, headers, body):
         return PlainTextResponse("The signature is not that of the secret.\n", 401)
     try:
-        with site.looking() as db:
-            is_asked_already = any(command.verb == "refresh" for command in pending_commands(db))
-        if not is_asked_already:
-            add_commands(site.database, "refresh", [""])
+        ask_for_look(site.database)
     except StoreError:
         return PlainTextResponse("The store cannot be written now.\n", 503, {"retry-after": _SOON})
     return PlainTextResponse("The service looks.\n", 202)

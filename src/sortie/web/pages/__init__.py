@@ -1,4 +1,4 @@
-"""The pages people read, one module for each; all of them work without scripts."""
+"""The pages people read, one module for each and one for what several share; all of them work without scripts."""
 
 from __future__ import annotations
 

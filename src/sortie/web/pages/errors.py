@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ..render import page
 from ..site import Site
 
-TITLES = {403: "Not allowed", 404: "Not found", 413: "Too much", 500: "Something broke", 503: "Not now"}
+TITLES = {403: "Not allowed", 404: "Not found", 503: "Not now"}
 
 
 def error_page(site: Site, request: Request, status: int, sentence: str) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ...reports.health import Health, health_report
-from ...store.lock import holder_of
+from ...reports.health import Health
 from .. import show
 from ..render import page
 from ..site import Site
-from .now import Bar, bar
+from .parts import Bar, bar
 
 # A look that is later than so many times its interval is late.
 LATE_LOOKS = 3.0
@@ -34,25 +32,15 @@ class Check(Struct, frozen=True):
 
 def routes(site: Site) -> list[BaseRoute]:
     def health(request: Request) -> Response:
-        now = time.time()
         with site.looking() as db:
-            report = health_report(
-                db,
-                database=site.database,
-                config=site.config,
-                broken=site.is_broken,
-                service=holder_of(site.database),
-                now=now,
-                hide=site.hide,
-                live=site.live.now(),
-            )
+            report = site.health(db)
         return page(
             site,
             request,
             "health.html",
             here="health",
             report=report,
-            checks=list(_checks(site, report, now)),
+            checks=list(_checks(site, report)),
             disks=_disks(report),
             quota=_quota(report),
             lag_plot=_lag(site),
@@ -61,14 +49,14 @@ def routes(site: Site) -> list[BaseRoute]:
     return [Route("/health", health, methods=["GET"])]
 
 
-def _checks(site: Site, report: Health, now: float) -> Iterator[Check]:
+def _checks(site: Site, report: Health) -> Iterator[Check]:
     """Nothing is called good that nobody told us."""
     if report.service:
         yield Check("pass", "Service", f"runs, pid {report.service.get('pid', '?')}")
     else:
         yield Check("fail", "Service", "not running")
     if looking := report.looking:
-        late = looking.at is None or now - looking.at > max(site.config.polling.interval * LATE_LOOKS, 10.0)
+        late = looking.at is None or report.now - looking.at > max(site.config.polling.interval * LATE_LOOKS, 10.0)
         words = looking.error or ("late" if late else f"took {looking.seconds:.2f} s")
         yield Check("fail" if looking.error else "warn" if late else "pass", "Last look", words)
         lag = looking.loop_lag

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -14,19 +13,18 @@ from ...core.policy import Spent
 from ...core.schedule import Schedule
 from ...reports.run_detail import RunDetail, run_detail
 from ...reports.runs import RunRow, runs_of_issue
-from ...reports.timeline import Timeline, timeline
-from ...reports.transcript import Transcript, transcript
+from ...reports.timeline import Timeline
+from ...reports.transcript import Transcript
 from ...reports.usage import Amount, spent_on_issue, usage_of_issue
-from ...runs.prompt_log import Prompt, kept_prompts, prompts_path
-from ...runs.run_log import log_path
+from ...runs.prompt_log import Prompt
 from ...store.load import look
 from ...store.queries import find_issue, runs_of
 from .. import show
+from ..changed_files import ChangedFiles, Seen
 from ..render import page
 from ..site import Site
-from .changes import ChangedFiles, Seen
 from .errors import error_page
-from .now import Bar, bars, whole
+from .parts import Bar, bars, number_in
 
 changed_files = ChangedFiles()
 
@@ -72,22 +70,12 @@ def routes(site: Site) -> list[BaseRoute]:
 def about_issue(site: Site, request: Request, named: str) -> About | None:
     """None where the store knows nothing of it."""
     asked = request.query_params
-    before, everything = whole(asked.get("before"), 0), "all" in asked
+    before, everything = number_in(asked.get("before"), 0), "all" in asked
     with site.looking() as db:
         issue_id = find_issue(db, named) or find_issue(db, named.strip())
         if issue_id is None:
             return None
-        story = timeline(
-            db,
-            issue_id,
-            now=time.time(),
-            served=site.is_served,
-            hide=site.hide,
-            policy=site.config.policy(),
-            before=before or None,
-            limit=ENTRIES,
-            everything=everything,
-        )
+        story = site.story(db, issue_id, limit=ENTRIES, before=before or None, everything=everything)
         schedule = look(db, issue_id=issue_id).schedule
         last, spent = _last_run(site, db, issue_id), spent_on_issue(db, issue_id)
         used = usage_of_issue(db, issue_id)
@@ -101,12 +89,12 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
         bars=_limits(site, spent),
         runs=runs,
         last=last,
-        prompts=kept_prompts(prompts_path(site.database, last.run_id), site.hide) if last else [],
+        prompts=site.prompts(last.run_id) if last else [],
         park_kind=parked.park.kind if parked else "",
         parked_at=parked.since if parked else None,
         question=site.hide(parked.park.reason) if parked else "",
         verbs=verbs_for(schedule, issue_id),
-        said=transcript(log_path(site.database, last.run_id), limit=SAID) if last else None,
+        said=site.transcript(last.run_id, limit=SAID) if last else None,
         seen=changed_files.of(site, last),
     )
 

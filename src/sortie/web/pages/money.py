@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,22 +9,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ...core.policy import day_of
-from ...reports.usage import UsageReport, usage_report
+from ...reports.usage import UsageReport
 from ..render import page
 from ..site import Site
-from .now import bars, whole
+from .parts import bars, number_in
 
 SPANS = (7, 30, 90, 365)
 
 
 def routes(site: Site) -> list[BaseRoute]:
     def money(request: Request) -> Response:
-        asked = whole(request.query_params.get("days"), 30)
+        asked = number_in(request.query_params.get("days"), 30)
         days = asked if asked in SPANS else 30
-        per_day = None if site.is_broken else site.config.budget.per_day
         with site.looking() as db:
-            report = usage_report(db, today=day_of(time.time()), days=days, per_day=per_day)
+            report = site.usage(db, days)
         return page(
             site,
             request,

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Generic, TypeVar
-
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ...core.model import Limits
 from ...core.narrate import RULES
-from ...core.policy import Spent
-from .. import show
 from ..render import page
 from ..site import Site
+from .parts import bars, part
 
-# Of each list on one page; the others are behind a link.
-SHOWN = 25
+# Of what is to be reviewed, so many on one page.
 REVIEWS = 8
-T = TypeVar("T")
 
 KINDS = {
     "signal": "question",
@@ -31,27 +23,6 @@ KINDS = {
     "out-of-budget": "out of budget",
     "agent": "agent cannot run",
 }
-
-
-class Part(Struct, Generic[T], frozen=True):
-    """A list of which only some are shown; `page` counts from 1."""
-
-    name: str
-    items: Sequence[T]
-    total: int
-    page: int
-    pages: int
-
-
-class Bar(Struct, frozen=True):
-    """How much of a limit is used; `limit` is None where there is none. `look` is what the style sheet calls it."""
-
-    title: str
-    used: float
-    limit: float | None
-    used_text: str
-    limit_text: str
-    look: str
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -77,31 +48,3 @@ def routes(site: Site) -> list[BaseRoute]:
         )
 
     return [Route("/", now_page, methods=["GET"])]
-
-
-def part(name: str, items: Sequence[T], wanted: str | None, size: int = SHOWN) -> Part[T]:
-    """The page that was asked for, or the nearest one that there is."""
-    pages = max(-(-len(items) // size), 1)
-    number = min(max(whole(wanted, 1), 1), pages)
-    return Part(name, items[(number - 1) * size : number * size], len(items), number, pages)
-
-
-def whole(text: str | None, default: int) -> int:
-    """Of an address anybody may have written."""
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= 12 else default
-
-
-def bars(spent: Spent, limits: Limits | None) -> list[Bar]:
-    limits = limits or Limits()
-    return [
-        bar("Dollars", spent.usd, limits.usd, show.money),
-        bar("Tokens", spent.tokens, limits.tokens, show.tokens),
-        bar("Turns", spent.turns, limits.turns, show.whole),
-        bar("Sessions", spent.sessions, limits.sessions, show.whole),
-    ]
-
-
-def bar(title: str, used: float, limit: float | None, words: show.Amount) -> Bar:
-    share = used / limit if limit else 0.0
-    look = "over" if share >= 1 else "near" if share >= 0.8 else "within"
-    return Bar(title, used, limit, words(used), "no limit" if limit is None else f"of {words(limit)}", look)

@@ -18,7 +18,7 @@ from ..render import page
 from ..site import Site
 from .errors import error_page
 from .issue import about_issue
-from .now import part
+from .parts import part
 
 LISTED = 50
 MARGIN = 20.0

@@ -13,14 +13,11 @@ from ...core.model import RunStatus
 from ...core.narrate import CAUSES
 from ...reports.run_detail import run_detail
 from ...reports.runs import SORTS, Sort, runs_page
-from ...reports.transcript import transcript
-from ...runs.prompt_log import kept_prompts, prompts_path
-from ...runs.run_log import log_path
 from ...store.queries import find_issue
 from ..render import page
 from ..site import Site
 from .errors import error_page
-from .now import whole
+from .parts import number_in
 
 SIZE = 50
 LINES = 400
@@ -43,7 +40,7 @@ def routes(site: Site) -> list[BaseRoute]:
                 text=wanted["text"],
                 sort=sort,
                 descending=wanted["order"] != "up",
-                page=whole(request.query_params.get("page"), 1),
+                page=number_in(request.query_params.get("page"), 1),
                 size=SIZE,
             )
         return page(
@@ -57,9 +54,6 @@ def routes(site: Site) -> list[BaseRoute]:
             detail = run_detail(db, run_id, hide=site.hide)
         if detail is None:
             return error_page(site, request, 404, f"There is no run {run_id}.")
-        path = log_path(site.database, detail.run_id)
-        said = transcript(path, after=asked.get("after", ""), before=asked.get("before", ""), limit=LINES)
-        prompts = kept_prompts(prompts_path(site.database, detail.run_id), site.hide)
         at_end = "after" not in asked and "before" not in asked
         return page(
             site,
@@ -67,8 +61,8 @@ def routes(site: Site) -> list[BaseRoute]:
             "run.html",
             here="runs",
             run=detail,
-            said=said,
-            prompts_kept=prompts,
+            said=site.transcript(run_id, after=asked.get("after", ""), before=asked.get("before", ""), limit=LINES),
+            prompts_kept=site.prompts(run_id),
             at_end=at_end,
             causes=CAUSES,
         )

@@ -1,39 +1,28 @@
-"""What `/api/v2` answers to who only looks: issues, runs, events; from the reports that people read."""
+"""What `/api/v2` answers about issues: how they stand, one with its story and its changes, the log of events."""
 
 from __future__ import annotations
 
-import time
-from sqlite3 import Connection
-from typing import Annotated, Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
+from msgspec import Struct
 
 from ..core.events import Level, kind_of
 from ..core.narrate import RULES, narrate
+from ..reports.changes import WorkspaceChanges, workspace_changes
 from ..reports.needs import Need
-from ..reports.run_detail import RunDetail, run_detail
-from ..reports.runs import LARGEST_PAGE, RunRow, RunsPage, Sort, runs_of_issue, runs_page
+from ..reports.runs import RunRow, runs_of_issue
 from ..reports.status import Running, Status
-from ..reports.timeline import Situation, Timeline, timeline
-from ..reports.transcript import Transcript, transcript
+from ..reports.timeline import Situation, Timeline
 from ..reports.usage import Amount, usage_of_issue
-from ..runs.prompt_log import Prompt, kept_prompts, prompts_path
-from ..runs.run_log import log_path
 from ..store.load import snapshot
-from ..store.queries import LoggedEvent, events, find_issue
-from .json_api import Problem
-from .operation import MOST_NAME, MOST_NUMBER, Asked, NoParameters
+from ..store.queries import LoggedEvent, events
+from .api_v2_parameters import Count, Name, Number, Page, PageSize, issue_meant
+from .operation import Asked, NoParameters
 from .site import Site
 
 RUNS_SHOWN = 50
-MOST_EVENTS = 1000
 
-Count = Annotated[int, Meta(ge=1, le=MOST_EVENTS)]
-Number = Annotated[int, Meta(ge=0, le=MOST_NUMBER)]
-Page = Annotated[int, Meta(ge=1, le=1_000_000)]
-PageSize = Annotated[int, Meta(ge=1, le=LARGEST_PAGE)]
-Name = Annotated[str, Meta(max_length=MOST_NAME)]
 Standing = Literal["running", "waiting", "parked", "ready", "held-back"]
 
 
@@ -49,26 +38,6 @@ class WhyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     before: Number | None = None
     limit: Count = 200
     all: bool = False
-
-
-class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    issue: Name = ""
-    status: Literal["", "succeeded", "failed", "timed_out", "stalled", "cancelled"] = ""
-    agent: Name = ""
-    model: Name = ""
-    text: Name = ""
-    sort: Sort = "ended"
-    descending: bool = True
-    page: Page = 1
-    size: PageSize = 50
-
-
-class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`after` and `before` are places in the log, as an answer names them; without either, its end."""
-
-    after: Name = ""
-    before: Name = ""
-    limit: Count = 500
 
 
 class EventsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,24 +93,12 @@ class EventRow(Struct, frozen=True, kw_only=True):
     run_id: str
 
 
-class PromptsAnswer(Struct, frozen=True, kw_only=True):
-    prompts: list[Prompt]
-
-
 class EventsAnswer(Struct, frozen=True, kw_only=True):
     """Ask again with `next` as `after`; `last` is the number of the newest event there is."""
 
     events: list[EventRow]
     next: int
     last: int
-
-
-def issue_meant(db: Connection, text: str) -> str:
-    """The id of the issue that an id or an identifier means."""
-    issue_id = find_issue(db, text)
-    if issue_id is None:
-        raise Problem(404, "issue_not_found", f"{text} is not known here.")
-    return issue_id
 
 
 def status(asked: Asked[NoParameters, None]) -> Status:
@@ -199,7 +156,7 @@ def issue(asked: Asked[NoParameters, None]) -> IssueAnswer:
     site = asked.site
     with site.looking() as db, snapshot(db):
         issue_id = issue_meant(db, asked.named["identifier"])
-        told = _timeline(site, db, issue_id, WhyQuery(limit=1))
+        told = site.story(db, issue_id, limit=1)
         now = site.status(db)
         return IssueAnswer(
             issue_id=issue_id,
@@ -215,60 +172,27 @@ def issue(asked: Asked[NoParameters, None]) -> IssueAnswer:
 
 
 def why(asked: Asked[WhyQuery, None]) -> Timeline:
-    with asked.site.looking() as db, snapshot(db):
-        return _timeline(asked.site, db, issue_meant(db, asked.named["identifier"]), asked.query)
-
-
-def _timeline(site: Site, db: Connection, issue_id: str, query: WhyQuery) -> Timeline:
-    return timeline(
-        db,
-        issue_id,
-        now=time.time(),
-        served=site.is_served,
-        hide=site.hide,
-        policy=site.config.policy(),
-        before=query.before,
-        limit=query.limit,
-        everything=query.all,
-    )
-
-
-def runs(asked: Asked[RunsQuery, None]) -> RunsPage:
     query = asked.query
+    with asked.site.looking() as db, snapshot(db):
+        issue_id = issue_meant(db, asked.named["identifier"])
+        return asked.site.story(db, issue_id, limit=query.limit, before=query.before, everything=query.all)
+
+
+def changes(asked: Asked[NoParameters, None]) -> WorkspaceChanges:
+    """In the workspace of the run that goes on, or of the last one that had one."""
     with asked.site.looking() as db:
-        issue_id = issue_meant(db, query.issue) if query.issue else None
-        wanted: Any = {**asdict(query), "issue": issue_id}
-        return runs_page(db, hide=asked.site.hide, **wanted)
-
-
-def run(asked: Asked[NoParameters, None]) -> RunDetail:
-    with asked.site.looking() as db:
-        return _run(asked.site, db, asked.named["run_id"])
-
-
-def _run(site: Site, db: Connection, run_id: str) -> RunDetail:
-    found = run_detail(db, run_id, hide=site.hide)
-    if found is None:
-        raise Problem(404, "run_not_found", f"There is no run {run_id}.")
-    return found
-
-
-def log(asked: Asked[LogQuery, None]) -> Transcript:
-    site, query, run_id = asked.site, asked.query, asked.named["run_id"]
-    with site.looking() as db:
-        _run(site, db, run_id)  # only what is on record names a file
-    if query.after and query.before:
-        raise Problem(400, "invalid_parameter", "Name one of after and before.")
-    found = transcript(log_path(site.database, run_id), after=query.after, before=query.before, limit=query.limit)
-    lines = [replace(line, text=site.hide(line.text)) for line in found.lines]
-    return replace(found, lines=lines)
-
-
-def prompts(asked: Asked[NoParameters, None]) -> PromptsAnswer:
-    site, run_id = asked.site, asked.named["run_id"]
-    with site.looking() as db:
-        _run(site, db, run_id)
-    return PromptsAnswer(prompts=kept_prompts(prompts_path(site.database, run_id), site.hide))
+        issue_id = issue_meant(db, asked.named["identifier"])
+        row = db.execute(
+            """SELECT workspace, claimed_at FROM claims WHERE issue_id = ? AND workspace <> ''
+               UNION ALL
+               SELECT workspace, since FROM (SELECT workspace, unixepoch(started_at) AS since FROM run_history
+                   WHERE issue_id = ? AND workspace <> '' ORDER BY id DESC LIMIT 1) LIMIT 1""",
+            (issue_id, issue_id),
+        ).fetchone()
+    if row is None:
+        return WorkspaceChanges(kind="unknown", workspace="", problem="No run of it had a workspace yet.")
+    workspace, since = row
+    return workspace_changes(Path(workspace), since=float(since or 0.0), hide=asked.site.hide)
 
 
 def events_after(asked: Asked[EventsQuery, None]) -> EventsAnswer:

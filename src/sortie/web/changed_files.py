@@ -12,10 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...hosts.local_host import NAME as LOCAL
-from ...reports.changes import WorkspaceChanges, workspace_changes
-from ...reports.run_detail import RunDetail
-from ..site import Site
+from ..hosts.local_host import NAME as LOCAL
+from ..reports.changes import WorkspaceChanges, workspace_changes
+from ..reports.run_detail import RunDetail
+from .site import Site
 
 MOST_KEPT = 16
 STANDS_FOR = 4.0

@@ -9,6 +9,7 @@ import anyio
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
+from ..core.operator import problem_with_answer
 from ..reports.words import stamp
 from ..store.commands import add_commands
 from .json_api import Problem
@@ -17,10 +18,9 @@ from .site import Site
 
 MOST_WAIT = 5.0
 LOOK_EVERY = 0.05
-LONGEST_TEXT = 64 * 1024
 
 # Of these, the last three are for tasks of a plan.
-Verb = Literal["answer", "stop", "retry", "unpark", "start", "refresh", "fix", "skip", "accept"]
+Verb = Literal["answer", "stop", "retry", "unpark", "start", "refresh", "reopen", "skip", "accept"]
 
 
 class CommandQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +35,7 @@ class Command(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     verb: Verb
     issue: Annotated[str, Meta(max_length=MOST_NAME)] = ""
-    text: Annotated[str, Meta(max_length=LONGEST_TEXT)] = ""
+    text: str = ""
 
 
 class CommandState(Struct, frozen=True, kw_only=True):
@@ -78,11 +78,9 @@ def _mistake(wanted: Command) -> str:
         return "refresh looks at everything; it names no issue."
     if wanted.verb not in ("refresh", "retry") and not wanted.issue:
         return f"{wanted.verb} needs an issue."
-    if wanted.verb == "answer" and not wanted.text.strip():
-        return "answer needs a text."
-    if wanted.verb != "answer" and wanted.text:
-        return f"{wanted.verb} takes no text."
-    return ""
+    if wanted.verb == "answer":
+        return problem_with_answer(wanted.text)
+    return f"{wanted.verb} takes no text." if wanted.text else ""
 
 
 def _state(site: Site, number: int) -> CommandState:

@@ -1,0 +1,10 @@
+"""Addresses that more than one part names: the one that answers there, and the guard that has a rule for it."""
+
+API = "/api/"
+API_V1 = "/api/v1"
+API_V2 = "/api/v2"
+LOGIN = "/login"
+LOGOUT = "/logout"
+METRICS = "/metrics"
+STATIC = "/static"
+TRACKER_WEBHOOK = "/webhooks/tracker"
