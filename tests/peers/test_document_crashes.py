@@ -13,6 +13,7 @@ from sortie.peers.journal import Line, Record
 from sortie.peers.shared_document import SharedDocument
 from sortie.protocol.changing_places import exchange, identity_of
 
+from ..own_process import in_own_process
 from .kill_points import killed_at_every_line
 
 BEGINNING = b"# Log\n\nNow Working (Alice): idle\n\n### one\n\nfirst\n"
@@ -62,6 +63,7 @@ def scene(tmp_path):
     return Scene(tmp_path)
 
 
+@in_own_process
 def test_an_append_killed_anywhere_happens_once_and_whole_or_not_at_all(scene):
     """LOG-06: SIGKILL at every line of an append, from taking the lock to giving it back."""
     seen = set()
@@ -83,6 +85,7 @@ def test_an_append_killed_anywhere_happens_once_and_whole_or_not_at_all(scene):
     assert seen == {False, True}
 
 
+@in_own_process
 def test_a_rewrite_killed_anywhere_is_in_the_document_and_on_record_or_in_neither(scene):
     """LOG-06: a whole rewrite is atomic; a change in the document is never without its author."""
     seen = set()
@@ -105,6 +108,7 @@ def test_a_rewrite_killed_anywhere_is_in_the_document_and_on_record_or_in_neithe
     assert seen == {False, True}
 
 
+@in_own_process
 def test_an_editors_save_that_a_killed_rewrite_displaced_is_put_back(scene):
     """LOG-06: the editor saves at the last moment before the two files change places, and we die at any line."""
 
@@ -151,6 +155,7 @@ def test_what_a_rewrite_displaced_without_having_read_it_is_put_back(scene):
     assert scene.names() == {".git", "WORKLOG.md"}
 
 
+@in_own_process
 def test_a_creation_killed_anywhere_can_be_repeated(tmp_path):
     path = tmp_path / "MAILBOX.md"
 
@@ -167,6 +172,7 @@ def test_a_creation_killed_anywhere_can_be_repeated(tmp_path):
         shutil.rmtree(tmp_path / ".sortie")
 
 
+@in_own_process
 def test_a_restoration_killed_anywhere_restores_each_text_once(scene):
     scene.path.write_bytes(b"# Log\n")
     for _ in killed_at_every_line(scene.document.restore):
@@ -176,6 +182,7 @@ def test_a_restoration_killed_anywhere_restores_each_text_once(scene):
         scene.path.write_bytes(b"# Log\n")
 
 
+@in_own_process
 def test_what_was_lost_is_told_even_if_who_found_out_was_killed(scene):
     scene.path.write_bytes(b"# Log\n")
     told = scene.root.parent / "told"

@@ -13,6 +13,7 @@ from sortie.errors import SortieError
 from sortie.plans.archiving import archive_plan, remove_plan
 from sortie.plans.plan import Plan, Task
 
+from ..own_process import in_own_process
 from .results_scene import contents, killed_at
 
 TASKS = ("one", "two")
@@ -237,6 +238,7 @@ def is_done(root):
     return has_archive(root) and not (root.archives()[0] / ".removing").exists()
 
 
+@in_own_process
 def test_killed_anywhere_nothing_is_lost_and_the_next_call_finishes_the_job(tmp_path):
     """TBX-16: SIGKILL before calls of the kernel all over, and before each one around the moment at which the
     archive gets its name; then once more to the end."""
