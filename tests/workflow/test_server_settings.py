@@ -33,6 +33,15 @@ def test_a_port_that_nobody_asked_for_is_none(tmp_path):
         ("{host: localhost}", 'server.host: must be an IP address, such as "127.0.0.1" or "::1", not "localhost"'),
         ("{host: 127.0.0.1:80}", 'server.host: must be an IP address, such as "127.0.0.1" or "::1", not'),
         ("{host: ''}", 'server.host: must be an IP address, such as "127.0.0.1" or "::1", not ""'),
+        ("{public_url: sortie.example.com}", "server.public_url: must be the address of a whole site, such as"),
+        ("{public_url: 'https://a.example/x'}", "server.public_url: must be the address of a whole site, such as"),
+        (
+            "{public_url: 'https://u@a.example'}",
+            "server.public_url: must be the address of a whole site, such as",
+        ),
+        ("{public_url: 'https://a.example:x'}", "server.public_url: must be the address of a whole site, such as"),
+        ("{public_url: 'https://[::1'}", "server.public_url: must be the address of a whole site, such as"),
+        ("{public_url: 'ftp://a.example'}", "server.public_url: must be the address of a whole site, such as"),
         ("{tokens: {read: short}}", "server.tokens.read: must have at least 16 characters, not this text"),
         ("{tokens: {operate: $NO}}", "server.tokens.operate: uses $NO, which is not set; set it, or write"),
         ("{tokens: {write: x}}", "server.tokens.write: there is no such key in server.tokens"),
@@ -44,6 +53,19 @@ def test_what_does_not_fit_is_named_with_its_line_and_no_secret_is_shown(tmp_pat
     (found,) = problems_of(tmp_path, SETTINGS + f"server: {section}\n")
     assert found.startswith(f"WORKFLOW.md:8: {problem}")
     assert "short" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("https://Sortie.Example.com", "https://sortie.example.com/"),
+        ("http://nas.local:7678/", "http://nas.local:7678/"),
+        ("'https://[2001:db8::1]:8443'", "https://[2001:db8::1]:8443/"),
+        ("''", ""),
+    ],
+)
+def test_how_it_is_called_from_elsewhere_is_told_in_one_form(tmp_path, text, told):
+    assert load_text(tmp_path, SETTINGS + f"server: {{public_url: {text}}}\n").config.server.public_url == told
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "'::'", "'2001:db8::1'"])

@@ -53,7 +53,7 @@ class Dashboard:
     ) -> None:
         self._listening = listening
         self.database = database
-        self.url = url_of(listening)
+        self.url = server.public_url or url_of(listening)
         orders = Orders(
             descriptor=listening.fileno(),
             database=str(database),

@@ -107,7 +107,7 @@ class Guard:
     async def _admit(self, connection: Connection, receive: Receive) -> Receive:
         """Let the request through, or raise; answers from where its body is to be read."""
         method, path, headers = connection["method"], connection["path"], connection["headers"]
-        if path != SIGNED:
+        if path != SIGNED and not self._is_public(headers):
             self._require_our_name(connection)
         if checks.is_of_another_site(method, headers):
             raise Refusal(403, "other_site", "This request comes from a page of another site, and is refused.")
@@ -120,6 +120,10 @@ class Guard:
             return receive
         await self._require_permission(connection, access, by_cookie)
         return await _bounded(connection, receive)
+
+    def _is_public(self, headers: checks.Headers) -> bool:
+        """Whether it was sent to the name of the proxy in front of us: then anybody may be behind it."""
+        return bool(self.site.server.public_url) and checks.is_sent_to(headers, self.site.server.public_url)
 
     def _require_our_name(self, connection: Connection) -> None:
         address, port = connection["server"]
@@ -140,8 +144,8 @@ class Guard:
         scope = await self.doorman.scope_of(shown) if shown else None
         if shown and not by_cookie and scope is None:
             raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
-        reads_freely = is_loopback(self.site.host) and not checks.is_relayed(headers)
-        return Access(scope, reads_freely, self.site.read_only), by_cookie
+        is_near = is_loopback(self.site.host) and not (checks.is_relayed(headers) or self._is_public(headers))
+        return Access(scope, is_near, self.site.read_only), by_cookie
 
     async def _require_permission(self, connection: Connection, access: Access, by_cookie: bool) -> None:
         path: str = connection["path"]

@@ -49,6 +49,11 @@ def is_for_us(headers: Headers, names: Collection[str], port: int) -> bool | Non
     return None if said is None else said[0] in names and said[1] == port
 
 
+def is_sent_to(headers: Headers, address: str) -> bool:
+    """Whether the request was sent to the site at this address, whatever port we listen on."""
+    return _leads_to(address.rstrip("/"), header(headers, b"host"))
+
+
 def is_of_another_site(method: str, headers: Headers) -> bool:
     """Whether a page of another site, or of another port here, sent it. To follow a link to us is no offence."""
     origin = [value for key, value in headers if key == b"origin"]
@@ -67,8 +72,13 @@ def names_its_site(headers: Headers) -> bool:
 
 
 def _is_own(origin: Sequence[bytes], host: str) -> bool:
-    scheme, separator, rest = origin[0].decode("latin-1").partition("://")
-    if len(origin) != 1 or not separator or scheme not in _USUAL_PORT:
+    return len(origin) == 1 and _leads_to(origin[0].decode("latin-1"), host)
+
+
+def _leads_to(site: str, host: str) -> bool:
+    """Whether this site, a scheme and an authority, is the one that a browser calls so."""
+    scheme, separator, rest = site.partition("://")
+    if not separator or scheme not in _USUAL_PORT:
         return False
     return authority(rest, scheme) == authority(host, scheme) is not None
 

@@ -17,7 +17,7 @@ from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
 from ..protocol.web_address import is_loopback
 from .channels import ChannelConfig
-from .fields import Address, FilePath, Flag, Milliseconds, PlainText, Texts, Whole
+from .fields import Address, FilePath, Flag, Milliseconds, PlainText, Texts, WebAddress, Whole
 
 # Sections of other implementations that are refused.
 UNSUPPORTED = frozenset({"self_review", "reactions", "ci_feedback", "worker"})
@@ -138,10 +138,11 @@ class TokensConfig(Struct, frozen=True, kw_only=True):
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
     """Where the dashboard listens, and who may use it. A `port` of None was asked for by nobody: it is
-    `DEFAULT_PORT` where that is free; 0 means no server."""
+    `DEFAULT_PORT` where that is free; 0 means no server. `public_url` is how a proxy in front of it is called."""
 
     port: Annotated[int | None, Whole(least=0, most=65535, env=True)] = None
     host: Annotated[str, Address(env=True)] = "127.0.0.1"
+    public_url: Annotated[str, WebAddress(env=True)] = ""
     webhook_secret: Annotated[str, _TOKEN] = ""
     tokens: TokensConfig = TokensConfig()
 

@@ -15,6 +15,7 @@ from .problems import listed
 # Stands for any key: the names of states and of agent kinds are the user's.
 ANY = "*"
 
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -72,6 +73,25 @@ class Address(PlainText, frozen=True, kw_only=True):
             return str(ip_address(text))
         except ValueError:
             raise Unfit('must be an IP address, such as "127.0.0.1" or "::1"') from None
+
+
+class WebAddress(PlainText, frozen=True, kw_only=True):
+    """Of a whole site, as people open it; always with a slash at its end."""
+
+    def read(self, value: Any) -> str:
+        from urllib.parse import urlsplit
+
+        text = super().read(value).strip()
+        example = 'must be the address of a whole site, such as "https://sortie.example.com"'
+        try:
+            parts = urlsplit(text)
+            named, _ = _HOST.fullmatch(parts.netloc), parts.port
+        except ValueError:
+            raise Unfit(example) from None
+        rest = (parts.path.strip("/"), parts.query, parts.fragment)
+        if text and (parts.scheme not in ("http", "https") or not named or any(rest)):
+            raise Unfit(example)
+        return f"{parts.scheme}://{parts.netloc.lower()}/" if text else ""
 
 
 class FilePath(PlainText, frozen=True, kw_only=True):
