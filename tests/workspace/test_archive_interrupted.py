@@ -1,6 +1,7 @@
 """Archives that do not come to an end: interrupted at any step, or overtaken by a change. Nothing is half done."""
 
 import os
+import threading
 from functools import partial
 
 import anyio
@@ -126,3 +127,29 @@ def test_whoever_does_not_confirm_keeps_the_workspace(root, archives, workspace)
         archive_workspace(root, "A-1", archives, "A-1", go_on, interrupt_after(0))
     assert describe(workspace) == before
     assert os.listdir(archives) == [] and os.listdir(root) == ["A-1"]
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_whoever_removes_what_is_archived_waits_until_that_is_certain(root, archives, workspace, changed):
+    """Between its move and the last look at it a workspace may still go back, and its archive be thrown away."""
+    for number in range(4):
+        (workspace / f"file{number}").write_text("an hour of work")
+    remover = threading.Thread(target=remove_archived, args=(root, go_on))
+
+    def check() -> None:
+        moved = [*root.glob(".A-1~*")]
+        if moved and not remover.ident:
+            for file in moved[0].iterdir() if changed else ():
+                file.write_text("a late change")
+            remover.start()
+            remover.join(0.2)  # it must not come to its end before we do
+
+    if changed:
+        with pytest.raises(WorkspaceError, match="It changed while it was archived"):
+            archive_workspace(root, "A-1", archives, "A-1", check)
+    else:
+        assert archive_workspace(root, "A-1", archives, "A-1", check)
+    remover.join(30)
+    assert len(os.listdir(archives)) == (0 if changed else 1)
+    assert workspace.exists() == changed
+    assert list(root.glob(".A-1~*")) == []

@@ -31,6 +31,8 @@ _ARCHIVED = re.compile(r"\A\..+~[0-9a-f]{16}")
 _TICK_SECONDS = 0.001
 # The notes are of all workspaces; of two runs that find something in their place one moves it.
 _THE_NOTES = threading.Lock()
+# Between its move and the last look at it a workspace has a name as if it were archived, and may still go back.
+_MOVING = threading.Lock()
 
 
 def archive_workspace(
@@ -57,7 +59,8 @@ def archive_workspace(
             archive = make_archive(root_fd, key, archive_dir, f"Workspace of {name}", check)
             try:
                 confirm()
-                _move_away(root_fd, key, since_ns, check)
+                with _MOVING:
+                    _move_away(root_fd, key, since_ns, check)
             except BaseException:
                 archive.unlink(missing_ok=True)
                 raise
@@ -100,7 +103,9 @@ def remove_archived(root: Path, check: Check) -> list[WorkspaceError]:
     problems = []
     with open_directory(root) as opened:
         root_fd: int = opened
-        for name in sorted(filter(_ARCHIVED.fullmatch, os.listdir(root_fd))):
+        with _MOVING:
+            archived = sorted(filter(_ARCHIVED.fullmatch, os.listdir(root_fd)))
+        for name in archived:
             try:
                 remove_entry(root_fd, name, check)
             except FileNotFoundError:
