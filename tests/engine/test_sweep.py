@@ -1,4 +1,5 @@
-"""Clean-up asks for the states of many workspaces a few at a time, and no further once it is refused."""
+"""Clean-up asks for the states of many workspaces a few at a time, no further once it is refused, and leaves the
+calls of a server to those who look at what there is to do."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Collection, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,6 +16,7 @@ import pytest
 
 import sortie
 from sortie.core.model import Issue
+from sortie.engine import cleanup
 from sortie.engine.cleanup import ASKED_AT_ONCE
 from sortie.errors import TrackerError
 from sortie.hosts.host import Removed
@@ -22,6 +25,7 @@ from sortie.sources.issues import IssueSource
 from sortie.store.connect import connect_readonly
 from sortie.store.queries import events
 from sortie.testing.list_source import ListSource
+from sortie.trackers.tracker import CallUse
 
 pytestmark = pytest.mark.anyio
 
@@ -49,10 +53,69 @@ async def test_states_are_asked_for_in_slices_until_one_is_refused(tmp_path, mos
     source = Counting(ITEMS, tmp_path / "work", BLOCKED)
     source.most = most
     for each in (ListSource(ITEMS, tmp_path / "work", BLOCKED), source):
-        with anyio.fail_after(50):
-            hosts = [LocalHost(tmp_path / "db", os.environ)]
-            await sortie.Orchestrator(each, hosts, tmp_path / "db").run(until_idle=True)
+        await run(each, tmp_path)
     assert list(source.asked) == asked
+
+
+class Metered(ListSource):
+    """Asks a server, of which the budget allows 120 calls a minute; a question takes `cost` for each issue."""
+
+    cost = 1
+    made = 4  # by a look
+    asked: tuple[tuple[str, ...], ...] = ()
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        self.asked = (*self.asked, tuple(issue_ids))
+        self.made += self.cost * len(issue_ids) + 1
+        return await super().fetch_states(issue_ids)
+
+    def call_use(self) -> CallUse:
+        return CallUse(made=self.made, per_minute=120)
+
+
+@pytest.mark.parametrize(("cost", "made", "slices"), [(1, 4, [20, 20]), (1, 100, [20]), (0, 4, [20] * 5 + [10])])
+async def test_a_sweep_leaves_most_calls_of_a_server_to_the_looks(tmp_path, cost, made, slices):
+    """Where an answer tells many states it is complete at once; where each takes a call, the next one goes on."""
+    await run(ListSource(ITEMS, tmp_path / "work", BLOCKED), tmp_path)
+    source = Metered(ITEMS, tmp_path / "work", BLOCKED)
+    source.cost, source.made = cost, made
+    await run(source, tmp_path)
+    assert [len(asked) for asked in source.asked] == slices
+
+
+async def test_the_next_sweep_goes_on_where_the_last_one_stopped(tmp_path, monkeypatch):
+    """And the first one begins anywhere, so that short runs come to all of them too."""
+    await run(ListSource(ITEMS, tmp_path / "work", BLOCKED), tmp_path)
+    monkeypatch.setattr(cleanup, "CHECK_EVERY", 0.01)
+    monkeypatch.setattr(cleanup, "choice", lambda keys: sorted(keys)[7])
+    source = Metered(ITEMS, tmp_path / "work", BLOCKED)
+    source.made = 100
+    hosts = [LocalHost(tmp_path / "db", os.environ)]
+    orchestrator = sortie.Orchestrator(source, hosts, tmp_path / "db")
+    with anyio.fail_after(50):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(orchestrator.run)
+            while len(source.asked) < 6:
+                await anyio.sleep(0.01)
+            orchestrator.drain()
+    asked = [key for some in source.asked[:6] for key in some]
+    assert {*asked} == {item.id for item in ITEMS}
+    assert len({*asked[:COUNT]}) == COUNT, "each once before any is asked for again"
+    assert asked[0] == "t007"
+
+
+async def test_a_small_budget_has_small_slices(tmp_path):
+    """So many that one question never takes all of it."""
+    await run(ListSource(ITEMS[:10], tmp_path / "work", BLOCKED), tmp_path)
+    source = Metered(ITEMS[:10], tmp_path / "work", BLOCKED)
+    source.call_use = lambda: CallUse(made=0, per_minute=6)  # type: ignore[method-assign]
+    await run(source, tmp_path)
+    assert [len(asked) for asked in source.asked] == [1] * 10
+
+
+async def run(source: ListSource, root: Path) -> None:
+    with anyio.fail_after(50):
+        await sortie.Orchestrator(source, [LocalHost(root / "db", os.environ)], root / "db").run(until_idle=True)
 
 
 class Slow(LocalHost):

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from sortie.errors import TrackerError
+from sortie.trackers.rate_limits import for_a_tool
 from sortie.trackers.rest_client import Bounds, RestClient, endpoint_problem
 from tests.servers.scripted import Answer, ScriptedServer
 
@@ -283,6 +284,52 @@ async def test_looking_leaves_a_part_of_the_budget_to_the_runs(server):
         await client.call("POST", "/comments")
     assert (await failure_of(client.call("POST", "/comments"))).kind == TrackerError.RATE_LIMITED
     assert len(server.asked) == client.call_use().made == 8
+    await client.aclose()
+
+
+async def test_a_budget_that_no_look_gets_along_with_is_called_so(server):
+    """No other try is promised: it would come to nothing, too."""
+    client = client_of(server, calls_per_minute=6)
+    for page in range(4):
+        await client.get("/things", {"page": str(page)}, look=True)
+    failure = await failure_of(client.get("/things", {"page": "4"}, look=True))
+    assert failure.kind == TrackerError.RATE_LIMITED
+    assert failure.message == (
+        "One look takes more than the 4 calls a minute that tracker.calls_per_minute: 6 leaves for looking,"
+        " so none comes to its end."
+    )
+    assert failure.fix == "Raise tracker.calls_per_minute (120 without a setting), or narrow what is looked for."
+    assert failure.until is not None and 55 < failure.until - time.time() <= 60
+    await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("message", "fix"),
+    [
+        ("Repository was archived so is read-only.", "It can be read only: unarchive it, or leave it alone."),
+        ("Unable to create comment because issue is locked.", "Unlock it, or leave it alone."),
+        ("Resource not accessible by personal access token", "Check tracker.api_key and its permissions."),
+        ("", "Check tracker.api_key and its permissions."),
+        ("Your account is locked out.", "Check tracker.api_key and its permissions."),
+    ],
+)
+async def test_whoever_may_not_write_there_is_not_told_to_check_the_key(server, client, message, fix):
+    server.usual = Answer(403, msgspec.json.encode({"message": message}))
+    failure = await failure_of(client.call("POST", "/issues/1/comments"))
+    assert (failure.kind, failure.fix) == (TrackerError.AUTH, fix)
+    assert message in str(failure)
+
+
+async def test_an_agent_that_asks_without_end_keeps_nobody_from_looking(server):
+    client = client_of(server, calls_per_minute=8)
+    with for_a_tool():
+        for _ in range(2):
+            await client.get("/things")
+        failure = await failure_of(client.get("/things"))
+    assert failure.kind == TrackerError.RATE_LIMITED
+    assert "the 2 calls a minute that tools of agents have of tracker.calls_per_minute are used up" in str(failure)
+    await client.get("/things", look=True)
+    await client.call("POST", "/comments")
     await client.aclose()
 
 

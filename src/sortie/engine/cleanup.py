@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
+from random import choice
 
 import anyio
 from anyio import to_thread
@@ -24,6 +25,10 @@ from .effects import TRACKER_DEADLINE
 CHECK_EVERY = 600.0
 # A server may have to be asked for each state by itself: so many at once are no burden.
 ASKED_AT_ONCE = 50
+# Of the calls that a source may make in a minute, looks and runs come first: no slice takes more than this share of
+# them, and there is no further one in a sweep once so much of them is used.
+SHARE_OF_A_SLICE = 1 / 6
+USED_ENOUGH = 1 / 4
 
 
 class Cleanup:
@@ -83,15 +88,23 @@ class Cleanup:
             await self._safely("remove", self._sweep_workspaces())
 
     async def _sweep_workspaces(self) -> None:
-        """All of them, in slices. Where the source does not answer any more, the next sweep goes on from there."""
-        rows = sorted(
-            self._context.schedule.workspaces.values(), key=lambda row: (row.key <= self._swept_to, row.key)
-        )
-        for start in range(0, len(rows), ASKED_AT_ONCE):
-            some = rows[start : start + ASKED_AT_ONCE]
+        """All of them, in slices. Where the source does not answer any more, or has been asked for enough, the next
+        sweep goes on from there: what was handed over is followed by looks anyway."""
+        source, workspaces = self._context.source, self._context.schedule.workspaces
+        use, size = source.call_use(), ASKED_AT_ONCE
+        if use is not None:
+            size = min(max(int(use.per_minute * SHARE_OF_A_SLICE), 1), size)
+            # Anywhere at first: starts that are followed by no second sweep come to all of them too.
+            self._swept_to = self._swept_to or choice([*workspaces, ""])  # noqa: S311 - no secret
+        rows = sorted(workspaces.values(), key=lambda row: (row.key <= self._swept_to, row.key))
+        for start in range(0, len(rows), size):
+            some = rows[start : start + size]
             if not await self._remove_done(some):
                 return
             self._swept_to = some[-1].key
+            use = source.call_use()
+            if use is not None and use.made >= use.per_minute * USED_ENOUGH:
+                return
 
     async def _look_at_the_left(self) -> None:
         while self._left:

@@ -130,7 +130,7 @@ class _TrackerLoop:
         answer = envelope.failure(envelope.TRANSPORT_ERROR, "The call was cancelled.")
         with anyio.CancelScope() as scope:
             with cancellation.stopping(lambda: self._loop.call_soon_threadsafe(scope.cancel)):
-                answer = await handle(arguments, tracker, settings, reach)
+                answer = await handle(arguments, tracker, settings, reach, has_tracker_alone=True)
         return answer
 
     async def close(self) -> None:

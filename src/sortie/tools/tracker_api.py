@@ -6,26 +6,22 @@ Whatever happens, the answer is an envelope; the tracker's key is in none.
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import anyio
-from msgspec import to_builtins
 
 from ..core.model import Issue
 from ..errors import TrackerError
+from ..trackers.rate_limits import for_a_tool
 from ..trackers.tracker import Tracker, TrackerSettings
 from ..workflow.config import Config
 from . import envelope
 from .definitions import OPERATIONS, TRANSITION
+from .issue_record import record, records
 
 DEADLINE = 30.0
 
-# The fields of an issue, and of a comment, in the documented order: exactly these, whatever else is known of them.
-_RECORD = (
-    "id", "identifier", "title", "description", "state", "priority", "labels", "assignee", "issue_type", "url",
-    "branch_name", "parent", "comments", "blocked_by", "created_at", "updated_at",
-)  # fmt: skip
-_COMMENT = ("id", "author", "body", "created_at")
 _NAMES_ITS_PROJECT = re.compile(r"(.+)[#-][0-9]+")
 
 
@@ -60,11 +56,15 @@ async def handle(
     reach: Reach = WHOLE_PROJECT,
     *,
     deadline: float = DEADLINE,
+    has_tracker_alone: bool = False,
 ) -> dict[str, Any]:
-    """One call of the tool, from its arguments to its answer; never raises but for a cancellation."""
+    """One call of the tool, from its arguments to its answer; never raises but for a cancellation.
+
+    Where others ask the same tracker object, tools have a share of its calls; else `has_tracker_alone`.
+    """
     try:
         order = _read_order(arguments)
-        with anyio.fail_after(deadline):
+        with anyio.fail_after(deadline), nullcontext() if has_tracker_alone else for_a_tool():
             answer = envelope.success(await _perform(order, tracker, settings.project, reach))
     except Refusal as refusal:
         answer = envelope.failure(refusal.kind, str(refusal))
@@ -107,12 +107,12 @@ def _read_order(arguments: object) -> Order:
 async def _perform(order: Order, tracker: Tracker, project: str, reach: Reach) -> Any:
     match order.operation:
         case "fetch_issue":
-            return _record(await _fetch_in_scope(order.issue_id, tracker, project))
+            return record(await _fetch_in_scope(order.issue_id, tracker, project))
         case "fetch_comments":
-            return _record(await _fetch_in_scope(order.issue_id, tracker, project))["comments"] or []
+            return record(await _fetch_in_scope(order.issue_id, tracker, project))["comments"] or []
         case "search_issues":
             found = (await tracker.fetch_candidates()).issues
-            return [_record(issue) for issue in found if belongs(issue.identifier, project)]
+            return records([issue for issue in found if belongs(issue.identifier, project)])
         case _:
             await _check_reach(order.issue_id, tracker, project, reach)
             await tracker.transition(order.issue_id, order.target_state)
@@ -147,14 +147,6 @@ def belongs(identifier: str, project: str) -> bool:
     """
     named = _NAMES_ITS_PROJECT.fullmatch(identifier)
     return not project or (named is not None and named[1].casefold() == project.casefold())
-
-
-def _record(issue: Issue) -> dict[str, Any]:
-    """An issue as agents see it; without comments that field is null, not empty."""
-    plain = to_builtins(issue)
-    fields = {name: list(plain[name]) if isinstance(plain[name], tuple) else plain[name] for name in _RECORD}
-    comments = [{name: comment[name] for name in _COMMENT} for comment in fields["comments"] or ()]
-    return {**fields, "comments": comments or None}
 
 
 def tracker_settings(config: Config) -> TrackerSettings:

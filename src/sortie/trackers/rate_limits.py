@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -18,6 +20,10 @@ MINUTE = 60.0
 
 # Looking leaves a quarter of the budget to the runs, which have to hand over, comment and answer their agents.
 SHARE_OF_LOOKS = 0.75
+# Agents may ask without end: their tools have so much of it together, and nothing of the last eighth, which is the
+# service's own. What they leave of the budget is enough to look.
+SHARE_OF_TOOLS = 0.25
+OPEN_TO_TOOLS = 0.875
 
 # A server that names no time wants at least a minute; none is believed that wants more than a day.
 WITHOUT_A_TIME = 60.0
@@ -101,28 +107,76 @@ def _whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 15 else None
 
 
+_is_for_a_tool: ContextVar[bool] = ContextVar("_is_for_a_tool", default=False)
+
+
+@contextmanager
+def for_a_tool() -> Iterator[None]:
+    """Calls that are made in here, however deep, are for a tool of an agent with whom others share the budget."""
+    before = _is_for_a_tool.set(True)
+    try:
+        yield
+    finally:
+        _is_for_a_tool.reset(before)
+
+
+class _Call(Struct, frozen=True):
+    at: float
+    what: str
+    look: bool
+    for_tool: bool
+
+
 class CallBudget:
     """Counts the calls of the last minute. It is our own politeness: every call counts, whatever became of it."""
 
     def __init__(self, per_minute: int) -> None:
         self.per_minute = per_minute
-        self._made: deque[float] = deque()
+        self._made: deque[_Call] = deque()
 
     @property
     def made(self) -> int:
         self._forget()
         return len(self._made)
 
-    def take(self, *, look: bool) -> float:
+    def share(self) -> str:
+        """What whoever asks may use of it, in words."""
+        if _is_for_a_tool.get():
+            return f"{self._part(SHARE_OF_TOOLS)} calls a minute that tools of agents have"
+        return f"{self.per_minute} calls a minute"
+
+    @property
+    def of_looks(self) -> int:
+        return self._part(SHARE_OF_LOOKS)
+
+    def is_too_small(self, what: str) -> bool:
+        """Whether a look that is refused this call is refused it every time: all calls of the last minute are of
+        looks, and none was made twice, so they are of one look."""
+        asked = {what, *(call.what for call in self._made if call.look and not call.for_tool)}
+        return len(asked) == len(self._made) + 1 > self.of_looks
+
+    def take(self, *, look: bool, what: str = "") -> float:
         """Count one more call and answer 0; where the budget does not allow it now, in how many seconds it will."""
-        most = max(int(self.per_minute * SHARE_OF_LOOKS), 1) if look else self.per_minute
         self._forget()
-        if len(self._made) < most:
-            self._made.append(time.monotonic())
-            return 0.0
-        return self._made[len(self._made) - most] + MINUTE - time.monotonic()
+        for_tool = _is_for_a_tool.get()
+        if for_tool:
+            theirs = [call for call in self._made if call.for_tool]
+            wait = max(_wait(theirs, self._part(SHARE_OF_TOOLS)), _wait(self._made, self._part(OPEN_TO_TOOLS)))
+        else:
+            wait = _wait(self._made, self.of_looks if look else self.per_minute)
+        if not wait:
+            self._made.append(_Call(time.monotonic(), what, look, for_tool))
+        return wait
+
+    def _part(self, share: float) -> int:
+        return max(int(self.per_minute * share), 1)
 
     def _forget(self) -> None:
         before = time.monotonic() - MINUTE
-        while self._made and self._made[0] <= before:
+        while self._made and self._made[0].at <= before:
             self._made.popleft()
+
+
+def _wait(calls: Sequence[_Call], most: int) -> float:
+    """In how many seconds there is room for one more, if a minute has so many."""
+    return calls[len(calls) - most].at + MINUTE - time.monotonic() if len(calls) >= most else 0.0

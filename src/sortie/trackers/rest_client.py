@@ -23,7 +23,7 @@ from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..protocol.foreign_text import readable
 from ..protocol.web_address import address_problem
-from .rate_limits import CallBudget, Told, limited_until, told
+from .rate_limits import MINUTE, CallBudget, Told, limited_until, told
 from .response_cache import ResponseCache, next_page
 from .tracker import CallUse
 
@@ -45,6 +45,12 @@ MOVED = frozenset({301, 302, 303, 307, 308})
 PACKED = frozenset({"", "identity", "gzip", "deflate"})
 
 _CHECK_KEY = "Check tracker.api_key and its permissions."
+# What GitHub says of a place to which nobody can write, whatever his key.
+_CLOSED = {
+    "archived": "It can be read only: unarchive it, or leave it alone.",
+    "issue is locked": "Unlock it, or leave it alone.",
+}
+_RAISE_BUDGET = "Raise tracker.calls_per_minute (120 without a setting), or narrow what is looked for."
 _CHECK_WAY = "Check tracker.endpoint, the network, and its proxy variables."
 _CHECK_VARIABLES = "Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY (SOCKS needs the package socksio) or SSL_CERT_FILE."
 # What Jira says in a header, and only there.
@@ -167,7 +173,7 @@ class RestClient:
         asked = _Asked(method, path, dict(params or {}), json, bucket)
         gives_up = anyio.current_time() + self._bounds.call
         for pause in (*PAUSES, None):
-            await self._admitted(bucket, look=look)
+            await self._admitted(asked, look=look)
             # To prove who we are may take a call, so it comes before a connection is occupied.
             proof = await (authorization or self._authorization)()
             try:
@@ -186,14 +192,17 @@ class RestClient:
             await anyio.sleep(delay)
         raise failure
 
-    async def _admitted(self, bucket: str, *, look: bool) -> None:
+    async def _admitted(self, asked: _Asked, *, look: bool) -> None:
         """Wait a little for the budget; raise where the server or the budget wants no call for longer."""
-        until = max(self._held.get(bucket, 0.0), self._held.get("", 0.0))
+        until = max(self._held.get(asked.bucket, 0.0), self._held.get("", 0.0))
         if until > time.time():
             raise self._limited(f"{self._name} wants no more calls for now", until)
-        while wait := self._budget.take(look=look):
+        what = f"{asked} {asked.params} {asked.json}" if look else ""
+        while wait := self._budget.take(look=look, what=what):
+            if look and self._budget.is_too_small(what):
+                raise self._too_small()
             if look or wait > LONGEST_WAIT_FOR_BUDGET:
-                used = f"the {self._budget.per_minute} calls a minute of tracker.calls_per_minute are used up"
+                used = f"the {self._budget.share()} of tracker.calls_per_minute are used up"
                 raise self._limited(used, time.time() + wait)
             await anyio.sleep(wait)
 
@@ -270,7 +279,8 @@ class RestClient:
             return self._error(TrackerError.NOT_FOUND, f"{answered}. It moved to {place}")
         if status in (401, 403):
             is_locked = "AUTHENTICATION_DENIED" in headers.get("x-seraph-loginreason", "")
-            return self._error(TrackerError.AUTH, answered, fix=_SOLVE if is_locked else _CHECK_KEY)
+            advice = (fix for words, fix in _CLOSED.items() if words in message.lower())
+            return self._error(TrackerError.AUTH, answered, fix=_SOLVE if is_locked else next(advice, _CHECK_KEY))
         if status in (404, 410):
             return self._error(TrackerError.NOT_FOUND, answered)
         if status in (400, 422):
@@ -282,6 +292,15 @@ class RestClient:
     def _limited(self, what: str, until: float) -> TrackerError:
         at = time.strftime("%H:%M:%S", time.localtime(until))
         return TrackerError(TrackerError.RATE_LIMITED, f"{self._shown(what)}; asked again at {at}.", until=until)
+
+    def _too_small(self) -> TrackerError:
+        """Of a look that begins anew each time and never gets further. With a whole minute it can be told again."""
+        budget = self._budget
+        message = (
+            f"One look takes more than the {budget.of_looks} calls a minute that tracker.calls_per_minute:"
+            f" {budget.per_minute} leaves for looking, so none comes to its end."
+        )
+        return TrackerError(TrackerError.RATE_LIMITED, message, fix=_RAISE_BUDGET, until=time.time() + MINUTE)
 
     def _error(self, kind: str, message: str, fix: str = "") -> TrackerError:
         text = self._shown(message)

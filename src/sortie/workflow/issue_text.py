@@ -41,7 +41,7 @@ _PLACES = re.compile(
 )
 
 
-class _Excerpt(NamedTuple):
+class Excerpt(NamedTuple):
     """`text` is harmless and bounded; `whole` is the length of a text of which that is only the beginning."""
 
     text: str
@@ -57,9 +57,9 @@ def issue_fields(issue: Issue) -> tuple[dict[str, Any], str]:
         return fields | lists, ""
     # Where others were judged, whoever was not is a stranger.
     shown = {**_lines({**fields, "description": "", "comments": None}), "trusted": bool(issue.trusted)}
-    description, bodies = _excerpt(issue.description, LONGEST_DESCRIPTION), _newest(comments or ())
+    description, bodies = excerpt(issue.description, LONGEST_DESCRIPTION), _newest(comments or ())
     mark = unused_mark(token_hex(6), _strings((shown, description, bodies)))
-    marks = _Marks(mark)
+    marks = Marks(mark)
     earlier = len(comments or ()) - len(bodies)
     shown |= marks.signed(shown, "description", "description", description)
     shown["title"] = marks.line(shown["title"], trusted=shown["trusted"])
@@ -93,21 +93,21 @@ def _lines(value: Any, most: int = LONGEST_NAME) -> Any:
     return value
 
 
-def _excerpt(text: str, most: int) -> _Excerpt:
+def excerpt(text: str, most: int) -> Excerpt:
     shown = harmless(text[:most])
-    return _Excerpt(shown[:most], len(text) if len(text) > most or len(shown) > most else 0)
+    return Excerpt(shown[:most], len(text) if len(text) > most or len(shown) > most else 0)
 
 
-def _newest(comments: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], _Excerpt]]:
+def _newest(comments: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], Excerpt]]:
     """As many of the last ones as there is room for, each with its body; the trackers tell the oldest first.
 
     Strangers get the room that the others leave: no flood of theirs hides an answer.
     """
-    kept, room = dict[int, tuple[dict[str, Any], _Excerpt]](), LONGEST_COMMENTS
+    kept, room = dict[int, tuple[dict[str, Any], Excerpt]](), LONGEST_COMMENTS
     newest = sorted(range(len(comments)), key=lambda number: (not comments[number]["trusted"], -number))
     for number in newest:
         comment = comments[number]
-        body = _excerpt(comment["body"], LONGEST_COMMENT)
+        body = excerpt(comment["body"], LONGEST_COMMENT)
         room -= len(fenced("", body.text)) + _AROUND
         if room < 0:
             break
@@ -126,13 +126,13 @@ def _strings(value: Any) -> Iterator[str]:
                 yield from _strings(inner)
 
 
-class _Marks:
-    """`mark` is in none of the texts that are marked with it."""
+class Marks:
+    """Of texts in their places: `mark` is in none of the texts that are marked with it."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
 
-    def signed(self, fields: Mapping[str, Any], name: str, what: str, text: _Excerpt) -> dict[str, str]:
+    def signed(self, fields: Mapping[str, Any], name: str, what: str, text: Excerpt) -> dict[str, str]:
         """The text under its name, and its author."""
         author, trusted = fields["author"], fields["trusted"]
         is_plain = trusted or _PLAIN_NAME.fullmatch(author)
@@ -144,7 +144,7 @@ class _Marks:
     def line(self, text: str, *, trusted: bool) -> str:
         return text if trusted or not text else f"[untrusted-{self._mark}: {text} :{self._mark}]"
 
-    def _block(self, what: str, author: str, text: _Excerpt, *, trusted: bool) -> str:
+    def _block(self, what: str, author: str, text: Excerpt, *, trusted: bool) -> str:
         """On lines of its own; nothing where there is nothing to show, so that a template can ask for that."""
         if not text.text:
             return ""
