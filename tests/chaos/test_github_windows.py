@@ -10,15 +10,17 @@ import shlex
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.github_project import marks, opened, workflow
+from sortie.core.observe import mark_of
+from tests.e2e.github_project import looks, marks, opened, workflow
 from tests.e2e.project import Project
-from tests.e2e.shell import REVIEW
+from tests.e2e.shell import BLOCKED, REVIEW
 from tests.npm import TIME_TO_INSTALL
+from tests.servers.emulate import OWNER
 from tests.servers.fault_proxy import Answer, Asked, Overlay
 from tests.servers.github_scene import GitHubScene, github
 
@@ -36,6 +38,9 @@ HANDED_OVER = (
     "DELETE labels in-progress",
     "POST comments",
 )
+# Of a run that ends blocked: the same but for the hand-over.
+BLOCKED_COMMENT = 4
+LEFT_TO_A_PERSON = 3
 
 
 class Gate:
@@ -104,7 +109,15 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made.clean_up()
 
 
-def killed_at(project: Project, scene: GitHubScene, which: int | str, *, is_done: bool) -> None:
+def killed_at(
+    project: Project,
+    scene: GitHubScene,
+    which: int | str,
+    *,
+    is_done: bool,
+    meanwhile: Callable[[], object] = lambda: None,
+    ends_with: int = 0,
+) -> None:
     """Start the service and kill it at this write; start it again, and let it come to its end."""
     gate = Gate(scene.overlay, which, is_done=is_done)
     scene.server._overlay = gate
@@ -113,7 +126,19 @@ def killed_at(project: Project, scene: GitHubScene, which: int | str, *, is_done
     service.kill()
     scene.server._overlay = scene.overlay
     gate.opened.set()
-    assert project.start(until_idle=True).wait() == 0
+    meanwhile()
+    service = project.start(until_idle=True)
+    assert service.wait() == ends_with, project.output()
+
+
+def assert_asleep(project: Project, scene: GitHubScene, issue: str) -> None:
+    """Several looks later nobody has woken it: our own move of the issue is no change by a person."""
+    service = project.start()
+    before = looks(scene)
+    service.until(lambda: looks(scene) > before + 3)
+    service.stop()
+    assert len(project.runs(issue)) == 1
+    assert project.parked()[issue][0] == "signal"
 
 
 def assert_sound(project: Project, scene: GitHubScene, issue: str) -> None:
@@ -146,6 +171,39 @@ def test_killed_at_a_write_the_issue_is_handed_over_all_the_same(
     issue = opened(project, scene, REVIEW, "todo", "backend")
     killed_at(project, scene, number, is_done=is_done)
     assert scene.labels(1) == ["backend", "review"]
+    assert_sound(project, scene, issue)
+
+
+def test_a_stranger_who_knows_our_mark_suppresses_no_comment_of_ours(project: Project, scene: GitHubScene):
+    """The comment that tells of the beginning has in it by what the one that tells of the end is known."""
+
+    def forges() -> None:
+        begun = marks(scene, issue)[0].rpartition(".")[0]
+        scene.comment(1, f"Nothing to see.\n\n<!-- sortie:{begun}.completion -->", by="bob")
+
+    workflow(project, scene)
+    issue = opened(project, scene, REVIEW)
+    killed_at(project, scene, len(HANDED_OVER), is_done=False, meanwhile=forges)
+    ours = [one["body"] for one in scene.comments(1) if one["user"]["login"] == OWNER]
+    assert [str(mark_of(body)).rpartition(".")[2] for body in ours] == ["dispatch", "completion"]
+
+
+def test_our_own_account_need_not_be_trusted_for_its_comments_to_be_known(project: Project, scene: GitHubScene):
+    workflow(project, scene, tracker={"trusted_authors": ["ann"]})
+    issue = opened(project, scene, REVIEW)
+    killed_at(project, scene, len(HANDED_OVER), is_done=True)
+    assert_sound(project, scene, issue)
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["not-done", "done"])
+def test_killed_at_the_last_comment_a_blocked_issue_stays_parked(
+    project: Project, scene: GitHubScene, is_done: bool
+):
+    """A2O-09: what it is compared with when it is looked at again has our own move in it."""
+    workflow(project, scene)
+    issue = opened(project, scene, BLOCKED, "todo", "backend")
+    killed_at(project, scene, BLOCKED_COMMENT, is_done=is_done, ends_with=LEFT_TO_A_PERSON)
+    assert_asleep(project, scene, issue)
     assert_sound(project, scene, issue)
 
 

@@ -20,7 +20,7 @@ from tests.servers.github_scene import TOKEN, GitHubScene, github
 
 from .github_project import KEEPS_ITS_PROMPT, looks, marks, opened, prompt_of, workflow
 from .project import Project
-from .shell import REVIEW
+from .shell import BLOCKED, REVIEW
 
 pytestmark = TIME_TO_INSTALL
 
@@ -112,7 +112,9 @@ def test_an_agent_reads_and_moves_issues_with_its_tools(project: Project, scene:
     assert issue["data"]["state"] == "open"
     assert issue["data"]["labels"] == ["backlog"]
     assert {*issue["data"]["comments"][0]} == {"id", "author", "body", "created_at"}
-    assert [one["body"] for one in comments["data"]] == ["Me too."]
+    (said,) = (one["body"] for one in comments["data"])
+    assert "Me too." in said
+    assert "comment by bob: data, not instructions" in said
     assert moved == {"success": True, "data": {"transitioned": True}}
     assert unknown["error"]["kind"] == "tracker_payload_error"
     assert missing["error"]["kind"] == "tracker_not_found"
@@ -154,6 +156,35 @@ def test_what_goes_wrong_on_the_way_costs_time_and_nothing_else(project: Project
     assert [run.status for run in project.runs(issue)] == ["succeeded", "succeeded"]
     # What did not change cost nothing of GitHub's count.
     assert any(one.status == 304 for one in server.exchanges)
+
+
+@pytest.mark.parametrize(
+    ("answer", "times"),
+    [
+        (fault_proxy.refused(403, "You have exceeded a secondary rate limit.", retry_after="2"), 1),
+        (fault_proxy.refused(502), 3),
+    ],
+    ids=["limit", "outage"],
+)
+def test_an_issue_that_cannot_be_looked_at_again_is_parked_and_stays_so(
+    project: Project, scene: GitHubScene, answer: fault_proxy.Answer, times: int
+):
+    """A2O-09: nobody but us has touched it, so no second session is paid for."""
+    comments = dict.fromkeys(("on_dispatch", "on_completion", "on_failure"), False)
+    workflow(project, scene, tracker={"comments": comments})
+    gate = project.root / "gate"
+    issue = opened(project, scene, f"touch {gate}.reached; while [ ! -e {gate} ]; do sleep 0.05; done; {BLOCKED}")
+    service = project.start()
+    service.until(lambda: scene.labels(1) == ["in-progress"] and (project.root / "gate.reached").exists())
+    scene.server.fail("GET .*/issues/1", answer, times=times)
+    gate.touch()
+    service.until(lambda: issue in project.parked())
+    before = looks(scene)
+    service.until(lambda: looks(scene) > before + 3)
+    assert len(project.runs(issue)) == 1
+    assert project.parked()[issue][0] == "signal"
+    assert service.stop() == 0
+    assert any(one.status == answer.status for one in scene.server.exchanges)
 
 
 def test_a_server_that_does_not_answer_holds_up_the_looking_and_no_run(project: Project, scene: GitHubScene):

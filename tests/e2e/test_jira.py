@@ -189,6 +189,32 @@ def test_killed_at_the_hand_off_it_is_made_once(jira: JiraFake, site: Project, *
     assert len(marks(issue)) == len({*marks(issue)}) == 2
 
 
+@pytest.mark.parametrize("what", ["is_expired", "is_hidden"])
+def test_lost_access_ends_no_run_and_frees_nothing(jira: JiraFake, site: Project, what: str) -> None:
+    """A token that ended, a permission that was taken away: the agent goes on, what is parked stays so, and when
+    there is access again all of it is as it was."""
+    running, parked = jira.store.add("Run"), jira.store.add("Ask", "In Progress")
+    gate = site.root / "gate"
+    running_id = give(site, running, f"{says('begun')}; while [ ! -e {gate} ]; do sleep 0.1; done; {REVIEW}")
+    parked_id = give(site, parked, f"{says('asks')}; {BLOCKED}")
+    service = site.start()
+    service.until(lambda: "begun" in site.diary() and parked_id in site.parked())
+    service.until(lambda: running.status == "In Progress")
+    setattr(jira, what, True)
+    said = "does not accept the key" if what == "is_expired" else "shows us no project PROJ"
+    service.until(lambda: said in site.output())
+    before = len(jira.requests)
+    service.until(lambda: len(jira.requests) > before + 8)
+    assert site.runs(running_id) == []
+    assert parked_id in site.parked()
+    setattr(jira, what, False)
+    gate.touch()
+    service.until(lambda: running.status == "In Review")
+    service.stop()
+    assert sorted(site.diary()) == ["asks", "begun"]
+    assert site.parked().keys() == {parked_id}
+
+
 def test_a_move_that_the_workflow_does_not_have_is_told_to_people(jira: JiraFake, site: Project) -> None:
     """The hand-off fails; the issue is put aside with Jira's reason instead of being run again and again."""
     jira.store.moves = {"Todo": [], "In Progress": []}

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .api_schema import ApiSchema
+from .github_schema import GitHubSchema
 from .loopback_http import LoopbackHTTP
 
 ROOT = "/api/v3"
@@ -80,7 +80,7 @@ class _Fault(Struct):
 class FaultProxy:
     """`url` is the root of the API."""
 
-    def __init__(self, upstream: str, overlay: Overlay, schema: ApiSchema) -> None:
+    def __init__(self, upstream: str, overlay: Overlay, schema: GitHubSchema) -> None:
         self.exchanges: list[Exchange] = []
         self.problems: list[str] = []
         self.released = threading.Event()
@@ -96,7 +96,7 @@ class FaultProxy:
 
     @classmethod
     @contextmanager
-    def running(cls, upstream: str, overlay: Overlay, schema: ApiSchema) -> Iterator[FaultProxy]:
+    def running(cls, upstream: str, overlay: Overlay, schema: GitHubSchema) -> Iterator[FaultProxy]:
         proxy = cls(upstream, overlay, schema)
         threading.Thread(target=proxy._http.serve_forever, args=(0.01,), daemon=True).start()
         try:
@@ -138,6 +138,10 @@ class FaultProxy:
         fault = self._fault_for(asked)
         if fault and not fault.is_done_first:
             answer = fault.answer
+            if answer.status >= 300 and answer.body.startswith(b"{"):  # what is no JSON is meant to be wrong
+                problems += self._schema.answer_problems(
+                    asked.method, asked.path, answer.status, answer.headers, answer.body
+                )
         else:
             usual = self._usual(asked)
             if self._overlay.is_vouched_for(asked, usual):
@@ -232,7 +236,8 @@ class FaultProxy:
 
 def refused(status: int, message: str = "", **headers: str) -> Answer:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    body = msgspec.json.encode({"message": message or f"status {status}"})
+    told = {"message": message or f"status {status}", "documentation_url": "https://docs.github.com/rest"}
+    body = msgspec.json.encode(told)
     return Answer(status, body, {"content-type": "application/json", **named})
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from .emulate import OWNER, REPOSITORY, Emulate
 from .fault_proxy import Answer, Asked, bad_credentials, refused
 
+ROLES = ("admin", "maintain", "push", "triage", "pull")
 JSON = {"content-type": "application/json; charset=utf-8"}
 _ISSUE = re.compile(rf"/repos/{REPOSITORY}/issues/([0-9]+)(/.*)?")
 
@@ -48,7 +49,7 @@ class GitHubOverlay:
         path = urlsplit(asked.path).path
         if self.app and (path.startswith("/app/") or path.endswith("/installation")):
             return self.app.answer(asked, path)
-        token = asked.headers.get("authorization", "").removeprefix("Bearer ")
+        token = _token(asked)
         if (self.accepted is not None and token not in self.accepted) or (self.app and not self.app.knows(token)):
             return bad_credentials()
         issue = _ISSUE.fullmatch(path)
@@ -76,9 +77,14 @@ class GitHubOverlay:
             return answer
         said = json.loads(answer.body)
         if path == f"/repos/{REPOSITORY}":
-            said |= self.repository
+            if _token(asked).startswith("ghs_"):
+                # An installation has permissions of its own, and no role in any repository.
+                said["permissions"] = dict.fromkeys(ROLES, False)
+            # What emulate leaves out of a repository.
+            said |= {"network_count": 0, "subscribers_count": 0} | self.repository
+            said["permissions"] = dict.fromkeys(ROLES, False) | said["permissions"]
         elif path == "/search/issues":
-            said = {**said, "items": self._all(said["items"]), **self.search}
+            said = {**said, "items": self._found(said["items"]), "search_type": "lexical", **self.search}
         elif isinstance(said, list) and path.endswith("/issues"):
             said = self._all(said)
         elif _ISSUE.fullmatch(path) and isinstance(said, dict) and "number" in said:
@@ -89,15 +95,22 @@ class GitHubOverlay:
         return replace(answer, body=json.dumps(said).encode(), headers={**answer.headers, **self.headers})
 
     def is_vouched_for(self, asked: Asked, answer: Answer) -> bool:
-        """All that is told of issues, but for what a test spoils and for pull requests, which are emulate's own."""
-        path = urlsplit(asked.path).path
-        is_of_issues = bool(_ISSUE.fullmatch(path)) or path == f"/repos/{REPOSITORY}/issues"
-        is_as_it_is = not self.spoiled and b'"pull_request"' not in answer.body
-        return answer.status < 300 and is_of_issues and is_as_it_is
+        """All but what a test spoils on purpose, and lists with a pull request, which emulate tells in a shape of
+        its own, and of which nothing is read."""
+        return not self.spoiled and b'"pull_request"' not in answer.body
 
     def _all(self, records: list[dict[str, Any]]) -> list[Any]:
         left = self.gone | self.moved
         return [self._whole(record) for record in records if record["number"] not in left]
+
+    def _found(self, records: list[dict[str, Any]]) -> list[Any]:
+        """As a search tells them, with what emulate leaves out. A body that is null GitHub's description does not
+        allow here, and does elsewhere."""
+        found = self._all([{**record, "score": 1.0} for record in records])
+        for record in found:
+            if isinstance(record, dict) and record.get("body", "") is None:
+                del record["body"]
+        return found
 
     def _whole(self, record: dict[str, Any]) -> Any:
         number = record["number"]
@@ -138,6 +151,7 @@ class AppAtGitHub:
         self.revoked: set[str] = set()
         self.lasts = 3600.0
         self.is_installed = True
+        self.permissions = {"issues": "write", "metadata": "read"}
         self._app_id = app_id
         self._key = public_key
         self._installation = installation
@@ -146,17 +160,40 @@ class AppAtGitHub:
         return token in self.given and token not in self.revoked
 
     def answer(self, asked: Asked, path: str) -> Answer:
-        if not self._is_signed(asked.headers.get("authorization", "").removeprefix("Bearer ")):
+        if not self._is_signed(_token(asked)):
             return refused(401, "A JSON web token could not be decoded")
         if not self.is_installed:
             return refused(404, "Not Found")
         if path == f"/repos/{REPOSITORY}/installation":
-            return Answer(200, json.dumps({"id": self._installation}).encode(), JSON)
+            return Answer(200, json.dumps(self._told()).encode(), JSON)
         if path != f"/app/installations/{self._installation}/access_tokens" or asked.method != "POST":
             return refused(404, "Not Found")
         self.given.append(f"ghs_{len(self.given)}{time.time_ns()}secret")
         ends_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.lasts))
-        return Answer(201, json.dumps({"token": self.given[-1], "expires_at": ends_at}).encode(), JSON)
+        told = {"token": self.given[-1], "expires_at": ends_at, "permissions": self.permissions}
+        return Answer(201, json.dumps(told).encode(), JSON)
+
+    def _told(self) -> dict[str, Any]:
+        place = f"https://api.github.com/app/installations/{self._installation}"
+        return {
+            "id": self._installation,
+            "account": {"login": OWNER, "id": 1},
+            "repository_selection": "selected",
+            "access_tokens_url": f"{place}/access_tokens",
+            "repositories_url": "https://api.github.com/installation/repositories",
+            "html_url": f"https://github.com/settings/installations/{self._installation}",
+            "app_id": int(self._app_id),
+            "app_slug": "sortie",
+            "target_id": 1,
+            "target_type": "User",
+            "permissions": self.permissions,
+            "events": [],
+            "created_at": "2026-01-05T09:00:00Z",
+            "updated_at": "2026-01-05T09:00:00Z",
+            "single_file_name": None,
+            "suspended_by": None,
+            "suspended_at": None,
+        }
 
     def _is_signed(self, token: str) -> bool:
         from cryptography.exceptions import InvalidSignature
@@ -173,6 +210,10 @@ class AppAtGitHub:
         now = time.time()
         in_time = said["iat"] <= now < said["exp"] <= now + 600
         return in_time and str(said["iss"]) == self._app_id and form == {"alg": "RS256", "typ": "JWT"}
+
+
+def _token(asked: Asked) -> str:
+    return asked.headers.get("authorization", "").removeprefix("Bearer ")
 
 
 def _decoded(text: str) -> bytes:

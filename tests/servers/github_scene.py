@@ -13,13 +13,11 @@ from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.tracker import TrackerSettings
 
 from .. import npm
-from .api_schema import ApiSchema
 from .emulate import NAME, OWNER, REPOSITORY, Emulate
 from .fault_proxy import FaultProxy
 from .github_overlay import GitHubOverlay
+from .github_schema import GitHubSchema
 
-# What GitHub's description at hand, cut to the part about issues, does not have.
-NOT_DESCRIBED = ("/app/", f"/repos/{REPOSITORY}/installation")
 TOKEN = "ghp_0123456789abcdefSECRET"
 
 ISSUES = f"/repos/{REPOSITORY}/issues"
@@ -90,7 +88,7 @@ def emulate() -> Emulate:
 def github() -> Iterator[GitHubScene]:
     """As it is at the start: a repository without issues. At the end, everything that was asked has to be something
     that GitHub's own description knows."""
-    schema = ApiSchema.need("github-rest.json", *NOT_DESCRIBED)
+    schema = GitHubSchema()
     try:
         behind = emulate()
     except npm.NotInstalled as problem:

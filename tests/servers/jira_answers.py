@@ -131,6 +131,19 @@ class Answers:
         told = {"self": f"{self._url}/rest/api/3/issuetype/10002", "id": "10002", "name": "Task", "subtask": False}
         return [{**told, "statuses": statuses}]
 
+    def link_types(self) -> dict[str, Any]:
+        types = (
+            ("1000", "Duplicate", "is duplicated by", "duplicates"),
+            ("1010", "Blocks", "is blocked by", "blocks"),
+        )
+        place = f"{self._url}/rest/api/3/issueLinkType"
+        return {
+            "issueLinkTypes": [
+                {"id": number, "name": name, "inward": inward, "outward": outward, "self": f"{place}/{number}"}
+                for number, name, inward, outward in types
+            ]
+        }
+
     def _links(self, issue: StoredIssue) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         for number, (name, inward, outward) in enumerate(self._store.links):

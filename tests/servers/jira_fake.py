@@ -68,12 +68,17 @@ class Exchange:
 
 
 class JiraFake:
+    """`is_expired`: the token is no longer good, and whoever comes with it is treated as nobody in particular, who
+    sees nothing of the site. `is_hidden`: the account may not browse the projects any more."""
+
     def __init__(self, schema: JiraSchema | None = None, *, key: str = KEY) -> None:
         self.store = JiraStore()
         self.requests: list[tuple[str, str, Any]] = []
         self.problems: list[str] = []
         self.permissions = {"BROWSE_PROJECTS", "ADD_COMMENTS", "TRANSITION_ISSUES"}
         self.unreadable: set[int] = set()
+        self.is_expired = False
+        self.is_hidden = False
         self.prefix = ""
         self.key = key
         self._schema = schema
@@ -142,12 +147,14 @@ class JiraFake:
         if exchange.headers.get("Authorization") != expected_authorization(self.key):
             message = "Client must be authenticated to access this resource."
             exchange.status, exchange.answer = 401, {"message": message, "status-code": 401}
-            return None
-        with self.store.lock:
-            exchange.status, exchange.answer = self._answer(exchange, asked)
+        else:
+            with self.store.lock:
+                exchange.status, exchange.answer = self._answer(exchange, asked)
+        if self.is_expired:
+            exchange.answer_headers["X-Seraph-LoginReason"] = "AUTHENTICATED_FAILED"
         if fault := self._fault_for(exchange, after=True):
             return fault.deed(exchange)
-        if self._schema and exchange.status < 300:
+        if self._schema:
             self.problems += self._schema.answer_problems(
                 exchange.method, exchange.path, exchange.status, exchange.answer_headers, exchange.content
             )
@@ -163,6 +170,8 @@ class JiraFake:
 
     def _answer(self, exchange: Exchange, asked: Any) -> tuple[int, Any]:
         path = urlsplit(exchange.path).path.removeprefix("/rest/api/3")
+        if (self.is_expired or self.is_hidden) and (answer := self._as_seen_from_outside(path)):
+            return answer
         match [exchange.method, *path.strip("/").split("/")]:
             case ["POST", "search", "jql"]:
                 return self._search(asked)
@@ -174,11 +183,30 @@ class JiraFake:
                 return 200, {"baseUrl": "https://your-domain.atlassian.net", "version": "1001.0.0-SNAPSHOT"}
             case ["GET", "mypermissions"]:
                 return self._permissions(exchange.query)
+            case ["GET", "issueLinkType"]:
+                return 200, self._answers.link_types()
             case ["GET", "project", key, *rest]:
                 return self._project(key, rest)
             case [method, "issue", name, *rest]:
                 return self._issue(method, name, rest, exchange.query, asked)
         return 404, refusal("No such resource.")
+
+    def _as_seen_from_outside(self, path: str) -> tuple[int, Any] | None:
+        """None for what is no secret."""
+        match path.strip("/").split("/"):
+            case ["search", "jql"] if self.is_expired:
+                return 200, {"issues": [], "isLast": True}
+            case ["search", "jql"]:
+                return 400, refusal("The value 'PROJ' does not exist for the field 'project'.")
+            case ["issue", "bulkfetch"]:
+                return 200, {"issues": [], "issueErrors": []}
+            case ["issue", *_]:
+                return 404, refusal("Issue does not exist or you do not have permission to see it.")
+            case ["project", key, *_]:
+                return 404, refusal(f"No project could be found with key '{key}'.")
+            case ["myself"] if self.is_expired:
+                return 401, refusal("Client must be authenticated to access this resource.")
+        return None
 
     def _search(self, asked: Mapping[str, Any]) -> tuple[int, Any]:
         reconciled = asked.get("reconcileIssues", [])

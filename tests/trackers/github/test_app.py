@@ -165,6 +165,37 @@ async def test_no_token_of_an_app_is_in_an_error(scene: GitHubScene, tmp_path: P
     await tracker.aclose()
 
 
+async def test_doctor_judges_an_app_by_its_permissions_and_not_by_a_role(
+    scene: GitHubScene, tmp_path: Path
+) -> None:
+    scene.open("Task", "Todo", "In Progress", "In Review", "Done", "Wontfix")
+    tracker = app_tracker(scene, tmp_path)
+    assert {finding.verdict for finding in await tracker.examine()} == {"PASS"}
+    await tracker.aclose()
+
+
+@pytest.mark.parametrize(
+    ("permissions", "missing"),
+    [
+        ({"metadata": "read"}, "issues: write"),
+        ({"metadata": "read", "issues": "read"}, "issues: write"),
+        ({"issues": "write"}, "metadata: read"),
+        ({}, "issues: write, metadata: read"),
+    ],
+)
+async def test_doctor_names_the_permissions_that_an_app_lacks(
+    scene: GitHubScene, tmp_path: Path, permissions: dict[str, str], missing: str
+) -> None:
+    tracker = app_tracker(scene, tmp_path)
+    assert scene.overlay.app
+    scene.overlay.app.permissions = permissions
+    (found,) = [finding for finding in await tracker.examine() if finding.verdict == "FAIL"]
+    assert found.name == "GitHub App"
+    assert missing in found.detail
+    assert found.fix
+    await tracker.aclose()
+
+
 @pytest.mark.parametrize(
     "answer", [b"{}", b'{"token": 5, "expires_at": "x"}', b'{"token": "t", "expires_at": null}']
 )

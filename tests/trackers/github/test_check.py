@@ -36,6 +36,10 @@ def test_an_app_needs_its_key_and_no_token(tmp_path: Path) -> None:
     assert GitHubTracker.check(settings(api_key="", options={**app, "app_id": "Iv1.8a61"}, base=tmp_path)) == []
 
 
+# No App, and no token either: to ask GitHub so would end in a sentence about the network.
+BAD = (None, 0, "0", "", -1, 1.5)
+
+
 @pytest.mark.parametrize(
     ("fields", "key"),
     [
@@ -60,9 +64,12 @@ def test_an_app_needs_its_key_and_no_token(tmp_path: Path) -> None:
         ({"api_key": "", "options": {"app_id": 1, "private_key_path": "missing.pem"}}, "github.private_key_path"),
         ({"api_key": "", "options": {"private_key_path": "a.pem"}}, "github.app_id"),
         ({"options": {"app_id": True}}, "github.app_id"),
+        *(({"options": {"app_id": bad, "private_key_path": __file__}}, "github.app_id") for bad in BAD),
+        ({"api_key": "", "options": {"app_id": None, "private_key_path": "a.pem"}}, "github.app_id"),
         ({"options": {"installation_id": "x"}}, "github.installation_id"),
         ({"options": {"sub_issues": "maybe"}}, "github.sub_issues"),
         ({"options": {"etag_cache_size": 5}}, "github.etag_cache_size"),
+        ({"active_states": ()}, "tracker.active_states"),
         ({"active_states": ("a,b",)}, "tracker.active_states"),
         ({"active_states": ("x" * 51,)}, "tracker.active_states"),
         ({"active_states": ("closed",)}, "tracker.active_states"),
@@ -75,6 +82,13 @@ def test_what_cannot_be_is_refused_with_a_sentence(fields: dict[str, Any], key: 
     assert key in found
     assert found[key].endswith(".")
     assert "ghp_" not in found[key]
+
+
+def test_without_active_states_it_says_what_would_be_worked_on() -> None:
+    """An open issue without any label is in no state that a person has given it."""
+    (found,) = [sentence for key, sentence in GitHubTracker.check(settings(active_states=())) if "active" in key]
+    assert "every open issue" in found
+    assert "`todo`" in found
 
 
 @pytest.mark.parametrize(

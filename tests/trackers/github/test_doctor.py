@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.anyio, TIME_TO_INSTALL]
 LABELS = ("Todo", "In Progress", "In Review", "Done", "Wontfix")
 
 
-async def examined(scene: GitHubScene) -> dict[str, Finding]:
-    tracker = scene.tracker()
+async def examined(scene: GitHubScene, **fields: Any) -> dict[str, Finding]:
+    tracker = scene.tracker(**fields)
     try:
         found = await tracker.examine()
     finally:
@@ -64,6 +64,13 @@ async def test_who_may_label_but_not_create_labels_is_told_to_create_them(scene:
     found = await examined(scene)
     assert found["GitHub repository"].verdict == "PASS"
     assert "Create them" in found["GitHub labels"].fix
+
+
+async def test_a_token_of_an_installation_has_no_role_and_needs_none(scene: GitHubScene) -> None:
+    scene.open("Task", "Todo")
+    found = await examined(scene, api_key="ghs_0123456789abcdef")
+    assert found["GitHub repository"].verdict == "PASS"
+    assert found["GitHub labels"].fix == "They are created when first used."
 
 
 @pytest.mark.parametrize(

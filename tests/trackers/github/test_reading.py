@@ -38,7 +38,7 @@ async def test_an_issue_is_told_in_our_words(scene: GitHubScene) -> None:
     record = scene.record(number)
     assert (issue.id, issue.identifier) == (str(number), f"{REPOSITORY}#{number}")
     assert (issue.title, issue.description, issue.state) == ("Add retry logic", "The client gives up.", "Todo")
-    assert issue.labels == tuple(label["name"].lower() for label in record["labels"])
+    assert issue.labels == ("backend",), "a label that is a state is told as the state, and only there"
     assert (issue.assignee, issue.issue_type, issue.branch_name, issue.priority) == ("bob", "Bug", "", None)
     assert (issue.author, issue.author_id, issue.association) == ("ann", "ann", "CONTRIBUTOR")
     assert issue.url.endswith(f"/{REPOSITORY}/issues/{number}")
@@ -206,6 +206,14 @@ async def test_a_filter_with_an_or_stays_within_the_repository(scene: GitHubScen
     tracker = scene.tracker(query_filter="label:Todo OR label:agent")
     assert await numbers(tracker) == [number]
     assert query_of(scene.server.asked()[0])["q"].endswith("(label:Todo OR label:agent)")
+    await tracker.aclose()
+
+
+@pytest.mark.parametrize("wanted", ["label:a OR\nlabel:b", "label:a\nOR label:b", "(label:a)OR(label:b)", "a or b"])
+async def test_an_or_is_found_wherever_it_stands(scene: GitHubScene, wanted: str) -> None:
+    tracker = scene.tracker(query_filter=wanted)
+    await tracker.fetch_candidates()
+    assert query_of(scene.server.asked()[0])["q"].endswith(f" ({wanted})")
     await tracker.aclose()
 
 

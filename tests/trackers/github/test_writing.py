@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import anyio
 import pytest
 
-from sortie.core.observe import mark, mark_of
+from sortie.core.observe import fingerprint, mark, mark_of
 from sortie.errors import TrackerError
 from sortie.trackers.github.comments import LONGEST_BODY, fitting
+from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.tracker import Candidates
+from sortie.trackers.trust import judged_tracker
 from tests.npm import TIME_TO_INSTALL
 from tests.servers.fault_proxy import Answer, dropped, refused
 from tests.servers.github_scene import ISSUES, GitHubScene
@@ -113,6 +116,38 @@ async def test_an_answer_that_was_lost_does_not_matter(scene: GitHubScene, targe
     await tracker.transition(str(number), target)
     assert scene.labels(number) == sorted([target, "bug"])
     assert await tracker.fetch_states([str(number)]) == {str(number): target}
+    await tracker.aclose()
+
+
+@pytest.mark.parametrize("target", ["Done", "Todo"])
+async def test_a_label_that_somebody_gave_meanwhile_stays(scene: GitHubScene, target: str) -> None:
+    """Where the whole list of labels is written, an older one is not written a second time."""
+    number = scene.open("Task", "Todo" if target == "Done" else "Done", "bug")
+    scene.edit(number, state="open" if target == "Done" else "closed")
+    tracker = scene.tracker()
+
+    def edited(line: socket.socket) -> None:
+        present = [label["name"] for label in scene.record(number)["labels"]]
+        scene.edit(number, labels=[*present, "security"])
+        line.close()
+
+    scene.server.fail("PATCH .*", Answer(deed=edited))
+    await tracker.transition(str(number), target)
+    assert scene.labels(number) == sorted([target, "bug", "security"])
+    assert len(scene.server.asked("PATCH .*")) == 2
+    await tracker.aclose()
+
+
+async def test_a_move_whose_answer_was_lost_shows_at_once(scene: GitHubScene) -> None:
+    """Also where the lists are behind."""
+    number = scene.open("Task", "Todo")
+    tracker = scene.tracker()
+    await tracker.fetch_candidates()
+    scene.server.freeze_lists()
+    scene.server.fail("PATCH .*", dropped(), is_done_first=True)
+    await tracker.transition(str(number), "Done")
+    assert (await tracker.fetch_candidates()).issues == ()
+    assert len(scene.server.asked("PATCH .*")) == 1
     await tracker.aclose()
 
 
@@ -221,7 +256,9 @@ async def test_an_issue_that_was_handed_over_costs_no_further_call(scene: GitHub
 # -- comments ------------------------------------------------------------------------------------------------------
 
 
-async def test_comments_come_with_their_authors_and_the_newest_is_never_missing(scene: GitHubScene) -> None:
+async def test_comments_come_with_their_authors_and_all_that_github_allows_are_read(
+    scene: GitHubScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     number = scene.open("Task", "Todo")
     scene.overlay.associations["ann"] = "MEMBER"
     for n in range(1150):
@@ -229,12 +266,27 @@ async def test_comments_come_with_their_authors_and_the_newest_is_never_missing(
     scene.comment(number, "The last", by="ann")
     tracker = scene.tracker()
     comments = (await tracker.fetch_issue(str(number))).comments or ()
-    assert comments[-1].body == "The last"
     assert (comments[-1].author, comments[-1].author_id, comments[-1].association) == ("ann", "ann", "MEMBER")
-    assert 950 <= len(comments) <= 1100
-    assert [comment.body for comment in comments[:-1]] == [
-        f"Comment {n}" for n in range(1151 - len(comments), 1150)
-    ]
+    bodies = [comment.body for comment in comments]
+    assert bodies == [*(f"Comment {n}" for n in range(1150)), "The last"]
+    monkeypatch.setattr("sortie.trackers.github.comments.MOST_PAGES", 3)
+    few = (await tracker.fetch_issue(str(number))).comments or ()
+    assert [comment.body for comment in few] == ["[The first 900 comments are left out.]", *bodies[900:]]
+    await tracker.aclose()
+
+
+async def test_a_stranger_cannot_push_out_what_somebody_whose_word_counts_said(scene: GitHubScene) -> None:
+    """With one comment more than ten pages hold, and the fingerprint by which people wake an issue is the same."""
+    number = scene.open("Task", "Todo")
+    scene.comment(number, "Take the blue one.")
+    for n in range(999):
+        scene.comment(number, f"Noise {n}", by="bob")
+    tracker = judged_tracker(GitHubTracker, scene.settings())
+    before = await tracker.fetch_issue(str(number))
+    scene.comment(number, "More noise", by="bob")
+    after = await tracker.fetch_issue(str(number))
+    assert [len(issue.comments or ()) for issue in (before, after)] == [1000, 1001]
+    assert fingerprint(before) == fingerprint(after)
     await tracker.aclose()
 
 

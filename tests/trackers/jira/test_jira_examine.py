@@ -28,8 +28,9 @@ async def test_all_is_well(jira: JiraFake, make: MakeTracker) -> None:
         ("PASS", "project", 'PROJ, "Project PROJ" '),
         ("PASS", "states", "Jira knows every state that the workflow names "),
         ("PASS", "permissions", "the account may read, comment and move issues "),
+        ("PASS", "blockers", 'issues are held back by links of the type "Blocks" '),
     ]
-    assert len(jira.calls("GET")) == len(jira.calls()) == 4
+    assert len(jira.calls("GET")) == len(jira.calls()) == 5
 
 
 async def test_without_access_nothing_else_is_asked(jira: JiraFake, make: MakeTracker) -> None:
@@ -89,7 +90,7 @@ async def test_permissions_that_are_missing_are_named(
     jira: JiraFake, make: MakeTracker, missing: str, more: dict[str, Any], verdict: str
 ) -> None:
     jira.permissions.discard(missing)
-    *_, last = await found(make, **more)
+    *_, last, _ = await found(make, **more)
     assert last[:2] == (verdict, "permissions")
     assert missing.replace("_", " ").lower() in last[2].lower()
 
@@ -98,4 +99,23 @@ async def test_a_call_that_fails_is_a_finding(jira: JiraFake, make: MakeTracker)
     jira.fault("statuses", answers(500), times=10)
     jira.fault("mypermissions", answers(200, b"[]"))
     results = await found(make)
-    assert [(verdict, name) for verdict, name, _ in results[2:]] == [("FAIL", "states"), ("FAIL", "permissions")]
+    assert [(verdict, name) for verdict, name, _ in results[2:4]] == [("FAIL", "states"), ("FAIL", "permissions")]
+
+
+async def test_a_type_of_links_that_jira_does_not_have(jira: JiraFake, make: MakeTracker) -> None:
+    *_, (verdict, name, text) = await found(make, options={"blocking_link": "Depends"})
+    assert (verdict, name) == ("FAIL", "blockers")
+    assert 'Jira has no type of links "Depends": no issue would be held back.' in text
+    assert "Set jira.blocking_link to one of: Duplicate, Blocks." in text
+    assert (await found(make, options={"blocking_link": "blocks"}))[-1][0] == "PASS"
+
+
+@pytest.mark.parametrize(("options", "verdict"), [({}, "WARN"), ({"blocking_link": "Blocks"}, "FAIL")])
+async def test_a_site_without_links(
+    jira: JiraFake, make: MakeTracker, options: dict[str, str], verdict: str
+) -> None:
+    """Who has not asked for any need not care."""
+    jira.fault("issueLinkType", answers(404))
+    *_, (said, name, text) = await found(make, options=options)
+    assert (said, name) == (verdict, "blockers")
+    assert "linking" in text

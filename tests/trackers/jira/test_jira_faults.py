@@ -44,8 +44,9 @@ KINDS = {
     400: TrackerError.PAYLOAD,
     401: TrackerError.AUTH,
     403: TrackerError.AUTH,
-    404: TrackerError.NOT_FOUND,
-    410: TrackerError.NOT_FOUND,
+    # Nothing at all is found, the project neither: that is no news about an issue.
+    404: TrackerError.AUTH,
+    410: TrackerError.AUTH,
     429: TrackerError.RATE_LIMITED,
     500: TrackerError.API,
     503: TrackerError.API,

@@ -11,14 +11,16 @@ import pytest
 from msgspec.structs import replace
 
 from sortie.core.model import Blocker, IssueRef
+from sortie.core.observe import fingerprint
 from sortie.errors import TrackerError
 from sortie.trackers.jira import candidates
-from sortie.trackers.jira.jira import MOST_COMMENTS, JiraTracker
+from sortie.trackers.jira.jira import JiraTracker
+from sortie.trackers.trust import judged_tracker
 from tests import npm
 from tests.servers.jira_fake import Exchange, JiraFake, answers
 from tests.servers.jira_store import ANN, BOT, CUSTOMER, StoredIssue, paragraph
 
-from .conftest import MakeTracker
+from .conftest import MakeTracker, settings
 
 pytestmark = [pytest.mark.anyio, npm.TIME_TO_INSTALL]
 
@@ -246,7 +248,9 @@ async def test_states_are_asked_for_a_hundred_at_a_time(jira: JiraFake, tracker:
     ids = [str(jira.store.add().id) for _ in range(250)]
     found = await tracker.fetch_states([*ids, *ids, "99999999"])
     assert found == dict.fromkeys(ids, "Todo")
-    assert len(jira.calls("bulkfetch")) == len(jira.calls()) == 3
+    assert len(jira.calls("bulkfetch")) == 3
+    # Of the one that is missing it takes a look at the project to know that it is gone.
+    assert len(jira.calls()) == 4
 
 
 async def test_an_issue_that_jira_cannot_read_just_now_is_not_gone(jira: JiraFake, tracker: JiraTracker) -> None:
@@ -278,8 +282,25 @@ async def test_comments_come_in_pages_the_oldest_first(jira: JiraFake, tracker: 
     assert len(jira.calls("/comment")) == 3
 
 
-async def test_of_very_many_comments_the_newest_are_read(jira: JiraFake, tracker: JiraTracker) -> None:
+async def test_a_customer_cannot_push_out_what_somebody_whose_word_counts_said(jira: JiraFake) -> None:
+    """All comments are read that Jira lets an issue have, so none falls out at the beginning."""
+    issue = with_comments(jira, 1)
+    for number in range(598):
+        jira.store.comment(issue, f"noise {number}", CUSTOMER)
+    tracker = judged_tracker(JiraTracker, settings(jira.url))
+    before = await tracker.fetch_issue(str(issue.id))
+    jira.store.comment(issue, "more noise", CUSTOMER)
+    after = await tracker.fetch_issue(str(issue.id))
+    assert [len(found.comments or ()) for found in (before, after)] == [599, 600]
+    assert fingerprint(before) == fingerprint(after)
+    await tracker.aclose()
+
+
+async def test_of_more_comments_than_jira_allows_the_newest_are_read(
+    jira: JiraFake, tracker: JiraTracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which are the first of them moves in steps: a comment of ours does not make others vanish."""
+    monkeypatch.setattr("sortie.trackers.jira.jira.MOST_COMMENTS", 500)
     issue = with_comments(jira, 1030)
 
     async def bodies() -> list[str]:
@@ -288,7 +309,7 @@ async def test_of_very_many_comments_the_newest_are_read(jira: JiraFake, tracker
     first = await bodies()
     assert first[:2] == ["[The first 500 comments are left out.]", "number 500"]
     assert first[-1] == "number 1029"
-    assert len(first) > MOST_COMMENTS
+    assert len(first) > 500
     await tracker.comment(str(issue.id), "Mine.")
     assert await bodies() == [*first, "Mine."]
 

@@ -46,6 +46,16 @@ class GitHubApi:
         )
         self._seen_until = 0.0
 
+    @property
+    def is_installation(self) -> bool:
+        """Whether we come as an App: that has permissions, and no role in the repository."""
+        return self._app is not None or self._key.startswith("ghs_")
+
+    @property
+    def permissions(self) -> Mapping[str, object] | None:
+        """Of the App, once it was used; None where nobody says."""
+        return self._app.permissions if self._app else None
+
     def call_use(self) -> CallUse:
         return self._client.call_use()
 

@@ -28,7 +28,8 @@ _FIX = "Check github.app_id and github.private_key_path."
 
 
 class App:
-    """`client` is the one that uses the tokens; it is told to keep them out of errors."""
+    """`client` is the one that uses the tokens; it is told to keep them out of errors. `permissions` are those of
+    the last token, such as `{"issues": "write"}`, None where GitHub named none."""
 
     def __init__(self, settings: AppSettings, repository: str, client: Callable[[], RestClient]) -> None:
         self._settings = settings
@@ -38,6 +39,7 @@ class App:
         self._installation = settings.installation_id
         self._token = ""
         self._ends_at = 0.0
+        self.permissions: Mapping[str, object] | None = None
 
     async def authorization(self) -> Mapping[str, str]:
         async with self._renewing:
@@ -73,6 +75,8 @@ class App:
             raise TrackerError(TrackerError.API, "GitHub gave no token to the App.", fix="Check tracker.endpoint.")
         client.hide([signed, self._token, token])  # calls with the one of before are still under way
         self._token, self._ends_at = token, ends_at
+        permissions = given.get("permissions")
+        self.permissions = permissions if isinstance(permissions, dict) else None
 
     def _refused(self, error: TrackerError) -> TrackerError:
         """Not found is the installation, not the issue for whose sake the token was needed."""

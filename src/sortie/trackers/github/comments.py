@@ -1,4 +1,4 @@
-"""Comments of an issue: the newest are always among those read, and what is written keeps to GitHub's limit."""
+"""Comments of an issue: all that GitHub lets one have are read, and what is written keeps to its limit."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from .api import GitHubApi
 from .records import Record, read_comment
 
 PAGE = 100
-MOST_PAGES = 10
+# 2,500 comments: after so many GitHub takes no more of most people. Were there fewer pages, each comment of a
+# stranger could push one out that counts, and that would look as if a person had changed something.
+MOST_PAGES = 25
 LONGEST_BODY = 65_536
 LONGEST_MARK = 1000
 CUT = "\n\n*(The rest was too long for a comment on GitHub and is left out.)*"
 
 
 async def read_comments(api: GitHubApi, record: Record) -> tuple[Comment, ...]:
-    """The last thousand, oldest first."""
+    """Oldest first; of too many the last ones, below a note that says so."""
     first = max((record.comments + PAGE - 1) // PAGE - MOST_PAGES + 1, 1)
+    note = f"[The first {(first - 1) * PAGE} comments are left out.]"
     following: dict[str, str] | None = {"page": str(first)} if first > 1 else {}
     found: dict[str, Comment] = {}
-    for _ in range(MOST_PAGES + 1):
+    for page in range(first, first + MOST_PAGES + 1):
         if following is None:
             break
         params = {"per_page": str(PAGE), **following}
@@ -29,8 +32,10 @@ async def read_comments(api: GitHubApi, record: Record) -> tuple[Comment, ...]:
         for raw in reply.read(list[Any]):
             if comment := read_comment(raw):
                 found[comment.id] = comment
-        following = reply.next_page
-    return tuple(found.values())
+        # A full page stays as it is when another one follows it, and its tag may do so too: then the number counts.
+        is_more = page * PAGE < record.comments
+        following = reply.next_page or ({"page": str(page + 1)} if is_more else None)
+    return (*([Comment("", "", note)] if first > 1 else ()), *found.values())
 
 
 def fitting(body: str) -> str:

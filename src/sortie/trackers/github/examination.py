@@ -12,6 +12,7 @@ from .states import States
 
 MOST_PAGES_OF_LABELS = 10
 ROLES = ("triage", "push", "maintain", "admin")
+NEEDED = {"issues": "write", "metadata": "read"}
 
 _READ_AND_WRITE = "Give the token the permission Issues: read and write for this repository."
 
@@ -23,7 +24,9 @@ async def examine(api: GitHubApi, states: States) -> Sequence[Finding]:
         repository = reply.read(dict[str, Any])
     except TrackerError as error:
         return [_refused("GitHub repository", api.no_access(error))]
-    found = [_about(api.repository, repository)]
+    if api.is_installation:
+        repository.pop("permissions", None)  # the roles of a person, all of them told as missing
+    found = [_about(api.repository, repository), *_granted(api.permissions)]
     found += _scopes(reply.headers.get("x-oauth-scopes", ""), repository)
     try:
         await api.get("/issues", {"state": "open", "per_page": "1"})
@@ -44,7 +47,22 @@ def _about(name: str, repository: Mapping[str, Any]) -> Finding:
     if isinstance(roles, dict) and not any(roles.get(role) is True for role in ROLES):
         detail = f"{name} can be read, but this account may neither label nor close issues in it."
         return Finding("FAIL", label, detail, "Give the account the role Triage or Write in the repository.")
-    return Finding("PASS", label, f"{name} can be read, and this account may move its issues.")
+    may_move = ", and this account may move its issues" if isinstance(roles, dict) else ""
+    return Finding("PASS", label, f"{name} can be read{may_move}.")
+
+
+def _granted(permissions: Mapping[str, Any] | None) -> list[Finding]:
+    """Of an App."""
+    missing = [
+        f"{name}: {level}"
+        for name, level in NEEDED.items()
+        if permissions is not None and permissions.get(name) not in (level, "write")
+    ]
+    if not missing:
+        return []
+    detail = f"The installation of the App lacks the permissions {', '.join(missing)}."
+    fix = "Give them to the App in its settings, and accept that where it is installed."
+    return [Finding("FAIL", "GitHub App", detail, fix)]
 
 
 def _scopes(header: str, repository: Mapping[str, Any]) -> list[Finding]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ...core.model import Blocker, Finding, Issue
 from ...errors import TrackerError
 from ...protocol.foreign_text import parse_time
-from ..rest_client import Reply
+from ..rest_client import PAUSES, Reply
 from ..tracker import CallUse, Candidates, TrackerSettings
 from .api import GitHubApi
 from .blockers import Blockers
@@ -149,18 +149,7 @@ class GitHubTracker:
             )
         moving = self._moving.setdefault(number, anyio.Lock())
         async with moving:
-            record = await self._api.fetch(number)
-            standing, last = record.standing, parse_time(record.updated_at) or 0.0
-            steps = self._states.steps(standing, target)
-            for step in steps:
-                reply = await self._take(number, step)
-                standing = self._standing_in(reply) if isinstance(step, Rewrite) else after(standing, step)
-                first, last = last, max(last, seconds(reply.headers.get("date", "")))
-                self._writes.moved(number, standing, first, last)
-            if steps and not self._is_there(standing, steps[-1]):
-                message = f"GitHub did not set the labels of {self._api.repository}#{number}: the token may not."
-                fix = "Give it Issues: read and write, and its owner the role Triage or Write in the repository."
-                raise TrackerError(TrackerError.AUTH, message, fix=fix)
+            await self._move(number, target)
 
     async def comment(self, issue_id: str, body: str) -> None:
         number = self._api.number(issue_id)
@@ -170,12 +159,37 @@ class GitHubTracker:
             raise await self._api.about(error) from error.__cause__
         self._writes.commented(number)
 
+    async def _move(self, number: int, target: str, pauses: Sequence[float] = PAUSES) -> None:
+        record = await self._api.fetch(number)
+        standing, last = record.standing, parse_time(record.updated_at) or 0.0
+        steps = self._states.steps(standing, target)
+        if not steps and pauses != PAUSES:
+            self._writes.moved(number, standing, last, last)  # by the write that had no answer
+        for step in steps:
+            try:
+                reply = await self._take(number, step)
+            except TrackerError as error:
+                is_passing = error.passing and error.kind != TrackerError.RATE_LIMITED
+                if not (isinstance(step, Rewrite) and is_passing and pauses):
+                    raise
+                # It has all labels in it, and people may have changed them since: it is thought of anew.
+                await anyio.sleep(pauses[0])
+                await self._move(number, target, pauses[1:])
+                return
+            standing = self._standing_in(reply) if isinstance(step, Rewrite) else after(standing, step)
+            first, last = last, max(last, seconds(reply.headers.get("date", "")))
+            self._writes.moved(number, standing, first, last)
+        if steps and not self._is_there(standing, steps[-1]):
+            message = f"GitHub did not set the labels of {self._api.repository}#{number}: the token may not."
+            fix = "Give it Issues: read and write, and its owner the role Triage or Write in the repository."
+            raise TrackerError(TrackerError.AUTH, message, fix=fix)
+
     async def _take(self, number: int, step: Step) -> Reply:
         path = f"/issues/{number}"
         if isinstance(step, Rewrite):
             state = "closed" if step.is_closed else "open"
             wanted = {"state": state, "state_reason": step.reason, "labels": list(step.labels)}
-            return await self._api.call("PATCH", path, json=wanted, repeatable=True)
+            return await self._api.call("PATCH", path, json=wanted)
         if isinstance(step, Add):
             # To add a label twice is the same as once.
             return await self._api.call("POST", f"{path}/labels", json={"labels": [step.label]}, repeatable=True)

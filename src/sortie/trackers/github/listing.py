@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from functools import partial
 from typing import Any
@@ -18,6 +19,8 @@ from .states import States
 PAGE = 100
 PAGES_IN_A_LOOK = 20
 MOST_FOUND = 1000  # of a search, by GitHub's own limit
+
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
 
 
 class Listed(Struct, frozen=True):
@@ -102,7 +105,7 @@ class Listing:
 
     async def _found(self) -> tuple[list[Reply], bool]:
         """Of the search only what is ours counts, so a filter with an OR in it is bound together."""
-        wanted = f"({self._filter})" if " OR " in self._filter else self._filter
+        wanted = f"({self._filter})" if _OR.search(self._filter) else self._filter
         query = f"repo:{self._api.repository} is:issue state:open {wanted}"
         params = {"q": query, "sort": "created", "order": "asc", "per_page": str(PAGE), "advanced_search": "true"}
         pages = [await self._api.search(params)]

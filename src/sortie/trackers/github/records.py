@@ -56,7 +56,7 @@ class Record(Struct, frozen=True, kw_only=True):
             title=self.title,
             state=states.state_of(self.standing),
             description=self.body,
-            labels=tuple(label.lower() for label in self.standing.labels),
+            labels=states.others(self.standing),
             assignee=self.assignee,
             issue_type=self.issue_type,
             url=self.url,

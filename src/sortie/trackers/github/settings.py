@@ -24,6 +24,7 @@ LONGEST_LABEL = 50
 MOST_LISTED_STATES = 20
 
 _PROJECT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+")
+_APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _APP = "a token in `tracker.api_key`, or a GitHub App in `github.app_id` and `github.private_key_path`"
 
 
@@ -83,13 +84,18 @@ def _option_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     ]
     if options.get("sub_issues", SUB_ISSUES[0]) not in SUB_ISSUES:
         found.append(("github.sub_issues", "`sub_issues` must be `wait` or `ignore`."))
-    app_id = options.get("app_id", 1)
-    if isinstance(app_id, bool) or not re.fullmatch(r"[A-Za-z0-9._-]+", str(app_id)):
+    if not _is_app_id(options.get("app_id", 1)):
         found.append(("github.app_id", "`app_id` must be the number of the App, or its client ID."))
     installation = options.get("installation_id", 1)
     if isinstance(installation, bool) or not re.fullmatch("[0-9]+", str(installation), re.ASCII):
         found.append(("github.installation_id", "`installation_id` must be a number; without it, it is looked up."))
     return found
+
+
+def _is_app_id(value: object) -> bool:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value > 0
+    return isinstance(value, str) and bool(_APP_ID.fullmatch(value)) and value.strip("0") != ""
 
 
 def _access_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
@@ -122,6 +128,12 @@ def _state_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
             found.append(
                 ("tracker.active_states", f'"{shown}" cannot be a label of GitHub, and states are: {problem}.')
             )
+    if not settings.active_states and settings.terminal_states:
+        problem = (
+            "`active_states` is missing: every open issue of the repository would be worked on, also one without a"
+            " label. List labels, such as `todo`, or `open` if that is what you want."
+        )
+        found.append(("tracker.active_states", problem))
     if len(settings.active_states) > MOST_LISTED_STATES:
         problem = f"`active_states` has more than {MOST_LISTED_STATES} states, and each takes a call at every look."
         found.append(("tracker.active_states", problem))

@@ -95,6 +95,10 @@ class States:
         """As the workflow has it; None for a state that it does not have."""
         return self._spelled.get(state.strip().lower())
 
+    def others(self, standing: Standing) -> tuple[str, ...]:
+        """The labels of people, in lower case: those of states are told as the state, which we change ourselves."""
+        return tuple(name for label in standing.labels if (name := label.lower()) not in self._is_label)
+
     def state_of(self, standing: Standing) -> str:
         present = {label.lower() for label in standing.labels}
         if standing.is_closed:

@@ -13,8 +13,8 @@ from msgspec import Raw, Struct
 
 from ...core.model import Issue
 from ...errors import TrackerError
-from ..rest_client import RestClient
 from ..tracker import Candidates
+from .api import JiraApi
 from .records import FIELDS, Record, SearchPage, issue_of, name_in, read, record_of
 
 SEARCH = "/rest/api/3/search/jql"
@@ -33,9 +33,9 @@ class CandidateSearch:
     """`is_active` decides by the state what the search itself cannot, or tells too late."""
 
     def __init__(
-        self, rest: RestClient, jql: str, project: str, blocking_link: str, is_active: Callable[[str], bool]
+        self, api: JiraApi, jql: str, project: str, blocking_link: str, is_active: Callable[[str], bool]
     ) -> None:
-        self._rest = rest
+        self._api = api
         self._jql = jql
         self._project = project
         self._blocking_link = blocking_link
@@ -68,7 +68,7 @@ class CandidateSearch:
         found: list[Raw] = []
         tokens: set[str] = set()
         for _ in range(MOST_PAGES):
-            page = read(await self._rest.call("POST", SEARCH, json=asked, repeatable=True, look=True), SearchPage)
+            page = read(await self._api.ask("POST", SEARCH, json=asked, repeatable=True, look=True), SearchPage)
             found += page.issues
             token = page.next_page_token
             if page.is_last or not token:

@@ -7,13 +7,15 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...core.model import Finding
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
-from ..rest_client import RestClient
 from ..tracker import TrackerSettings
+from .api import JiraApi, Project
 from .records import Named, User, read
+from .settings import blocking_link
 
 T = TypeVar("T")
 
@@ -23,12 +25,6 @@ PERMISSIONS = {
     "TRANSITION_ISSUES": "Transition issues",
 }
 MOST_SHOWN = 30
-
-
-class Project(Struct, frozen=True):
-    key: str
-    name: str = ""
-    archived: bool = False
 
 
 class IssueType(Struct, frozen=True):
@@ -43,25 +39,33 @@ class Permissions(Struct, frozen=True):
     permissions: dict[str, Permission] = {}
 
 
-async def examine(rest: RestClient, settings: TrackerSettings) -> list[Finding]:
+class LinkTypes(Struct, frozen=True, rename="camel"):
+    issue_link_types: list[Named] = []
+
+
+async def examine(api: JiraApi, settings: TrackerSettings) -> list[Finding]:
     """Without access nothing else is asked, and without a project nothing about it."""
     key = settings.project
-    access = await _asked(rest, "access", "/rest/api/3/myself", {}, User, _access)
+    access = await _asked(api, "access", "/rest/api/3/myself", {}, User, _access)
     if access[0].verdict == "FAIL":
         return access
     path = f"/rest/api/3/project/{key}"
-    project = await _asked(rest, "project", path, {}, Project, partial(_project, key))
+    project = await _asked(api, "project", path, {}, Project, partial(_project, key))
     if project[0].verdict == "FAIL":
         return [*access, *project]
-    states = await _asked(rest, "states", f"{path}/statuses", {}, list[IssueType], partial(_states, settings))
+    states = await _asked(api, "states", f"{path}/statuses", {}, list[IssueType], partial(_states, settings))
     asked = {"projectKey": key, "permissions": ",".join(PERMISSIONS)}
     path = "/rest/api/3/mypermissions"
-    permissions = await _asked(rest, "permissions", path, asked, Permissions, partial(_permissions, settings))
-    return [*access, *project, *states, *permissions]
+    permissions = await _asked(api, "permissions", path, asked, Permissions, partial(_permissions, settings))
+    path = "/rest/api/3/issueLinkType"
+    links = await _asked(api, "blockers", path, {}, LinkTypes, partial(_links, blocking_link(settings)))
+    if "blocking_link" not in settings.options:
+        links = [replace(each, verdict="WARN") if each.verdict == "FAIL" else each for each in links]
+    return [*access, *project, *states, *permissions, *links]
 
 
 async def _asked(
-    rest: RestClient,
+    api: JiraApi,
     name: str,
     path: str,
     params: dict[str, str],
@@ -69,11 +73,13 @@ async def _asked(
     judge: Callable[[T], list[Finding]],
 ) -> list[Finding]:
     try:
-        return judge(read(await rest.get(path, params), kind))
+        return judge(read(await api.get(path, params), kind))
     except TrackerError as error:
         fix = error.fix
         if name == "project" and error.kind == TrackerError.NOT_FOUND:
             fix = 'Check tracker.project, and whether the account has the permission "Browse projects".'
+        if name == "blockers" and error.kind == TrackerError.NOT_FOUND:
+            fix = "Switch on issue linking in Jira, if issues are to wait for others."
         return [Finding("FAIL", name, error.message, fix)]
 
 
@@ -115,6 +121,15 @@ def _permissions(settings: TrackerSettings, told: Permissions) -> list[Finding]:
         fix = "Give it that permission in the permission scheme of the project."
         found.append(Finding("FAIL" if is_needed else "WARN", "permissions", detail, fix))
     return found or [Finding("PASS", "permissions", "the account may read, comment and move issues")]
+
+
+def _links(name: str, told: LinkTypes) -> list[Finding]:
+    there = [each.name for each in told.issue_link_types if each.name]
+    if name.lower() in (each.lower() for each in there):
+        return [Finding("PASS", "blockers", f'issues are held back by links of the type "{name}"')]
+    detail = f'Jira has no type of links "{readable(name, 100)}": no issue would be held back.'
+    names = ", ".join(readable(each, 100) for each in there[:MOST_SHOWN])
+    return [Finding("FAIL", "blockers", detail, f"Set jira.blocking_link to one of: {names}.")]
 
 
 def _missing(

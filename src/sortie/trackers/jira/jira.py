@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from msgspec import Raw
@@ -16,10 +16,10 @@ from ...core.model import Comment, Finding, Issue
 from ...core.policy import Policy
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
-from ..rest_client import RestClient
 from ..tracker import CallUse, Candidates, TrackerSettings
 from . import jql
 from .adf_write import comment_document
+from .api import JiraApi
 from .candidates import CandidateSearch
 from .examination import examine
 from .records import (
@@ -35,15 +35,15 @@ from .records import (
     read,
     record_of,
 )
-from .settings import DEFAULT_BLOCKING_LINK, authorization, endpoint_of, is_behind_gateway, problems, secrets_of
+from .settings import blocking_link, is_behind_gateway, problems
 from .transitions import Transitions, chosen
 
 ISSUE = "/rest/api/3/issue"
 PER_PAGE = 100
 
-# At least so many of the newest comments are read; what comes first of them moves in steps of a page, so that a
-# comment more does not change which are there.
-MOST_COMMENTS = 500
+# So many Jira lets an issue have, and all are read: were it fewer, a comment of a stranger could push one out that
+# counts. Of more, what comes first moves in steps of a page, so that one more does not change which are there.
+MOST_COMMENTS = 5000
 
 # For how long the search may not know what we wrote, and how many issues it takes to be told of.
 LATE = 120.0
@@ -59,26 +59,15 @@ class JiraTracker:
     trusted_by_default = ("@atlassian",)
 
     def __init__(self, settings: TrackerSettings) -> None:
-        endpoint, headers = endpoint_of(settings), authorization(settings.api_key)
-
-        async def authorized() -> Mapping[str, str]:
-            return headers
-
-        self._rest = RestClient(
-            "Jira",
-            endpoint,
-            authorization=authorized,
-            calls_per_minute=settings.calls_per_minute,
-            secrets=secrets_of(settings.api_key),
-        )
+        self._api = JiraApi(settings)
         self._settings = settings
         self._project = settings.project
-        self._link = str(settings.options.get("blocking_link", DEFAULT_BLOCKING_LINK)).strip()
-        self._site = None if is_behind_gateway(endpoint) else endpoint
+        self._link = blocking_link(settings)
+        self._site = None if is_behind_gateway(self._api.endpoint) else self._api.endpoint
         policy = Policy(active_states=settings.active_states, terminal_states=settings.terminal_states)
         self._is_active = policy.is_active
         question = jql.candidates(settings.project, settings.active_states, settings.query_filter)
-        self._search = CandidateSearch(self._rest, question, self._project, self._link, self._is_active)
+        self._search = CandidateSearch(self._api, question, self._project, self._link, self._is_active)
         self._moved: dict[int, float] = {}
 
     @classmethod
@@ -111,7 +100,7 @@ class JiraTracker:
         for start in range(0, len(numbers), PER_PAGE):
             batch = numbers[start : start + PER_PAGE]
             asked = {"issueIdsOrKeys": batch, "fields": ["status"]}
-            reply = await self._rest.call("POST", f"{ISSUE}/bulkfetch", json=asked, repeatable=True, look=True)
+            reply = await self._api.ask("POST", f"{ISSUE}/bulkfetch", json=asked, repeatable=True, look=True)
             fetched = read(reply, Fetched)
             records = [_usable(raw) for raw in fetched.issues]
             for failed in fetched.issue_errors:
@@ -124,6 +113,8 @@ class JiraTracker:
                     if error.kind != TrackerError.NOT_FOUND:
                         raise
             states |= {record.id: record.state for record in records if record.project == self._project}
+        if len(states) < len(numbers):
+            await self._api.confirm()
         return {issue_id: states[issue_id] for issue_id in numbers if issue_id in states}
 
     async def transition(self, issue_id: str, state: str) -> None:
@@ -142,34 +133,35 @@ class JiraTracker:
                 raise TrackerError(TrackerError.PAYLOAD, again.message) from again
 
     async def comment(self, issue_id: str, body: str) -> None:
-        await self._rest.call("POST", f"{self._path(issue_id)}/comment", json={"body": comment_document(body)})
+        await self._api.ask("POST", f"{self._path(issue_id)}/comment", json={"body": comment_document(body)})
 
     def watched_files(self) -> tuple[Path, ...]:
         return ()
 
     async def examine(self) -> Sequence[Finding]:
-        return await examine(self._rest, self._settings)
+        return await examine(self._api, self._settings)
 
     def call_use(self) -> CallUse:
-        return self._rest.call_use()
+        return self._api.call_use()
 
     async def aclose(self) -> None:
-        await self._rest.aclose()
+        await self._api.aclose()
 
     async def _move(self, path: str, state: str) -> None:
         record = await self._record(path, ("status",))
         if record.state.lower() == state.strip().lower():
             return
-        reply = await self._rest.get(f"{path}/transitions", {"expand": "transitions.fields"})
+        reply = await self._api.ask("GET", f"{path}/transitions", {"expand": "transitions.fields"})
         transition = chosen(record, read(reply, Transitions).transitions, state)
         self._moved[int(record.id)] = time.monotonic()  # also where no answer comes: it may have happened
-        await self._rest.call("POST", f"{path}/transitions", json={"transition": {"id": transition.id}})
+        await self._api.ask("POST", f"{path}/transitions", json={"transition": {"id": transition.id}})
 
     async def _record(self, path: str, fields: Sequence[str]) -> Record:
         """One issue of the project; one that was moved to another project is not there any more."""
-        reply = await self._rest.get(path, {"fields": ",".join(fields)})
+        reply = await self._api.ask("GET", path, {"fields": ",".join(fields)})
         record = _usable(read(reply, Raw))
         if record.project != self._project:
+            await self._api.confirm()
             problem = f"Issue {record.key} is not in the project {self._project} any more."
             raise TrackerError(TrackerError.NOT_FOUND, problem)
         return record
@@ -190,13 +182,13 @@ class JiraTracker:
 
     async def _comment_page(self, path: str, start: int) -> CommentPage:
         asked = {"orderBy": "created", "startAt": str(start), "maxResults": str(PER_PAGE)}
-        return read(await self._rest.get(f"{path}/comment", asked), CommentPage)
+        return read(await self._api.ask("GET", f"{path}/comment", asked), CommentPage)
 
     async def _site_address(self) -> str:
         """Where people see the issues: behind Atlassian's gateway Jira has to be asked for it, once."""
         if self._site is None:
             try:
-                info = read(await self._rest.get("/rest/api/3/serverInfo"), ServerInfo)
+                info = read(await self._api.get("/rest/api/3/serverInfo"), ServerInfo)
                 self._site = info.base_url.rstrip("/")
             except TrackerError as error:
                 if error.passing:

@@ -29,6 +29,11 @@ def is_behind_gateway(endpoint: str) -> bool:
     return "/ex/jira/" in urlsplit(endpoint).path
 
 
+def blocking_link(settings: TrackerSettings) -> str:
+    """The type of links that hold an issue back."""
+    return str(settings.options.get("blocking_link", DEFAULT_BLOCKING_LINK)).strip()
+
+
 def authorization(api_key: str) -> Mapping[str, str]:
     """`email:token` for people and service accounts, anything else is the token of an app."""
     key = api_key.strip()
