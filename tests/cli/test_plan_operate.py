@@ -135,3 +135,21 @@ def test_a_correction_that_cannot_be_put_leaves_nothing_behind(plan):
     said = plan.ask("fix", "first", "--input", f"{plan.good}=data.txt")
     assert said.code == 1 and "cannot take the place of data.txt" in said.err
     assert [path.name for path in fixes.iterdir()] == ["first"]
+
+
+def test_an_agent_of_the_plan_decides_nothing_about_its_tasks(tmp_path, capsys):
+    """Neither directly nor by a shell that dropped its variables; nor does it put a correction into place first."""
+    plan = FailedPlan(tmp_path, capsys)
+    fix = "fix second --input good.txt=result.txt"
+    decisions = ("accept second", "skip second", "retry second", "stop second", fix)
+    sortie = [f"{sys.executable} -m sortie plan {one} -p {plan.file}" for one in decisions]
+    said = tmp_path / "said"
+    lines = [f"cd {tmp_path}", *(f"{how}{one} 2>> {said}" for one in sortie for how in ("", "env -i PATH=$PATH "))]
+    (tmp_path / "agent.sh").write_text("#!/bin/sh\n" + "\n".join(lines) + "\nexit 1\n")
+    plan.ask("retry", "first")
+    assert plan.run().returncode == 3
+    refused = [line for line in said.read_text().splitlines() if line.startswith("sortie: Only a person may ")]
+    verbs = [one.split()[0] for one in decisions for _ in range(2)]
+    assert [line.split()[5] for line in refused] == verbs
+    assert " a task, and this command runs inside a run of the same plan. " in refused[0]
+    assert plan.states() == {"first": "failed", "second": "blocked"}

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import StoreLocked
+from ..errors import SortieError, StoreLocked
 from ..plans.plan import Plan
+from ..process.ancestry import is_in_a_run_of
 from .format import clean, runnable
 from .main import DONE, FAILED
 from .plan import load, load_to_look, plan_option, require_store, require_task
@@ -22,6 +23,8 @@ from .plan import load, load_to_look, plan_option, require_store, require_task
 if TYPE_CHECKING:
     from ..core.operator import Reply
 
+# What a person calls it, where the orchestrator has another word.
+_CALLED = {"reopen": "retry"}
 _TASKS = click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
 
 
@@ -54,6 +57,7 @@ def fix_command(task: str, inputs: tuple[str, ...], plan: Path) -> int:
     loaded = load(plan)
     require_task(loaded, task)
     require_store(loaded)
+    _refuse_agents(loaded, "fix")  # before anything is put into the inbox
     corrections = Corrections(loaded, loaded.by_name[task], inputs)
     corrections.put()
     code = DONE  # where nobody answers, it may still be done
@@ -95,21 +99,32 @@ def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
     named = list(dict.fromkeys(tasks))
     require_task(plan, *named)
     require_store(plan)
+    _refuse_agents(plan, _CALLED.get(verb, verb))
     replies = _carry_out(plan, verb, named)
     for reply in replies:
         click.echo(clean(runnable(reply.outcome)), err=not reply.ok)
     return DONE if all(reply.ok for reply in replies) else FAILED
 
 
+def _refuse_agents(plan: Plan, verb: str) -> None:
+    """An agent decides nothing about the tasks of the plan that it works for."""
+    from ..store.connect import connect_readonly
+
+    with closing(connect_readonly(plan.store)) as db:  # one that is not ours says so here
+        (store_id,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+    if is_in_a_run_of(store_id):
+        raise SortieError(
+            f"Only a person may {verb} a task, and this command runs inside a run of the same plan.",
+            fix="Write what you need into status.json, and end your turn.",
+        )
+
+
 def _carry_out(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:
     import anyio
 
-    from ..store.connect import connect_readonly
     from ..store.lock import holder_of
     from .operate import ask
 
-    with closing(connect_readonly(plan.store)):
-        pass  # not one of ours: say so instead of changing it
     if holder_of(plan.store) is not None:
         return ask(plan.store, verb, tasks)
     try:
