@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from sortie.process.identity import RUN_MARK, limit_marked, limit_marker
+from sortie.store.lock import held
 from tests.web.live_server import new_store
 
 from .scene import ask
@@ -19,29 +22,45 @@ def store(scene) -> Path:
     return new_store(scene.directory / ".sortie.db")
 
 
+@contextmanager
+def served(store: Path, url: str = "http://127.0.0.1:8123/") -> Iterator[None]:
+    """A service that says of itself where its dashboard is."""
+    with held(store, {"pid": 1, **({"dashboard": url} if url else {})}):
+        yield
+
+
 def test_a_link_carries_the_token_and_is_shown_once(scene, say, store):
-    said = say("token", "new")
+    with served(store):
+        said = say("token", "new")
     assert said.code == 0
     (link,) = said.out.split()
-    assert link.startswith("http://127.0.0.1:7678/login?token=")
+    assert link.startswith("http://127.0.0.1:8123/login?token=")
     token = link.partition("token=")[2]
     assert len(token) == 43
     assert token not in say("token", "list").out + say("token", "list", "--json").out
 
 
-def test_the_link_leads_to_where_the_workflow_listens(scene, say, store, monkeypatch):
-    monkeypatch.delenv("SORTIE_SERVER_PORT")
-    text = scene.workflow.read_text().replace("agent:", 'server: {port: 8100, host: "::1"}\nagent:')
-    scene.workflow.write_text(text)
-    assert say("token", "new", "--scope", "read").out.startswith("http://[::1]:8100/login?token=")
+@pytest.mark.parametrize("url", ["http://[::1]:8100/", "https://sortie.example.com/"])
+def test_the_link_leads_to_where_the_service_says_that_it_is(scene, say, store, url):
+    with served(store, url):
+        assert say("token", "new", "--scope", "read").out.startswith(f"{url}login?token=")
+        assert say("token", "new", "--json").json()["link"].startswith(f"{url}login?token=")
 
 
-@pytest.mark.parametrize(("host", "shown"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]")])
-def test_the_link_is_one_that_can_be_opened_on_this_machine(scene, say, store, monkeypatch, host, shown):
-    monkeypatch.delenv("SORTIE_SERVER_PORT")
-    server = f'server: {{port: 8100, host: "{host}", tokens: {{operate: {"x" * 40}}}}}'
-    scene.workflow.write_text(scene.workflow.read_text().replace("agent:", f"{server}\nagent:"))
-    assert say("token", "new").out.startswith(f"http://{shown}:8100/login?token=")
+@pytest.mark.parametrize("is_held", [True, False], ids=["a service without a dashboard", "no service"])
+def test_without_a_dashboard_of_this_store_no_link_leads_to_another(scene, say, store, monkeypatch, is_held):
+    """Whoever listens on the port that the workflow names would be sent a token that is not theirs."""
+    monkeypatch.delenv("SORTIE_SERVER_PORT", raising=False)
+    scene.workflow.write_text(scene.workflow.read_text().replace("agent:", "server: {port: 8100}\nagent:"))
+    with served(store, "") if is_held else nullcontext():
+        said, told = say("token", "new"), say("token", "new", "--json").json()
+    assert said.code == 0
+    assert re.fullmatch(r"Authorization: Bearer [\w-]{43}\n", said.out)
+    assert said.err == (
+        "No dashboard is served for this store now, so there is no link: `sortie run` serves one, "
+        "where the token can be pasted at /login.\n"
+    )
+    assert told["link"] is None and len(told["token"]) == 43
 
 
 def test_the_group_by_itself_says_what_there_is(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from sortie.engine.clock import Clock
 from sortie.engine.context import Context
 from sortie.engine.ledger import Ledger
 from sortie.engine.looker import Looker
+from sortie.engine.report import live_report
+from sortie.errors import SortieError, TrackerError, WorkspaceError
 from sortie.store import Store
 
 ISSUE = Issue(id="1", identifier="D-1", title="Mend it", state="Todo")
@@ -31,8 +34,11 @@ class Telling:
         self.issues: dict[str, Issue] = {"1": ISSUE}
         self.changed: frozenset[str] | None = None
         self.meanwhile: Any = lambda: None
+        self.trouble: SortieError | None = None
 
     async def look(self, schedule):
+        if self.trouble:
+            raise self.trouble
         found = Look(issues=dict(self.issues), changed=self.changed)
         self.changed = frozenset()
         self.meanwhile()
@@ -127,3 +133,74 @@ async def test_after_a_change_of_the_rules_everything_is_compared(looker, source
     looker._context.source = other
     await looker.look()
     assert state(looker).title == "Mend it all"
+
+
+REFUSED = TrackerError(TrackerError.AUTH, "The tracker refuses the token.")
+AWAY = TrackerError(TrackerError.TRANSPORT, "The tracker does not answer.")
+UNREADABLE = TrackerError(TrackerError.PAYLOAD, "The issue file is no JSON.")
+BUSY = TrackerError(TrackerError.RATE_LIMITED, "Too many calls.", until=1e12)
+DENIED = TrackerError(TrackerError.TRANSPORT, "The issue file issues.json cannot be used: permission denied.")
+DENIED.__cause__ = PermissionError(13, "permission denied")
+
+
+@pytest.fixture
+def outage(looker, source, monkeypatch):
+    """Lets looks fail, so many seconds after the first one each; the levels of what was noted meanwhile."""
+
+    async def happen(trouble: SortieError, *looks_after: float) -> list[str]:
+        notes: list[str] = []
+        heard = looker._context.ledger.listen
+        heard(lambda event: notes.append(event.level) if isinstance(event, ev.Noted) else None)
+        source.trouble = trouble
+        began = looker._context.clock.now()
+        for seconds in looks_after:
+            monkeypatch.setattr(looker._context.clock, "now", partial(float, began + seconds))
+            await looker.look()
+        return notes
+
+    return happen
+
+
+@pytest.mark.parametrize(
+    ("trouble", "looks", "levels"),
+    [
+        (REFUSED, (0, 30, 600), ["error"]),
+        (UNREADABLE, (0, 30, 600), ["warning", "error"]),
+        (DENIED, (0, 1, 600), ["warning", "error"]),
+        (WorkspaceError("The place is gone."), (0, 1), ["warning", "error"]),
+        (AWAY, (0, 30, 200, 299), ["warning"]),
+        (AWAY, (0, 30, 200, 300, 400, 4000), ["warning", "error"]),
+        (BUSY, (0, 400, 4000), ["warning"]),
+    ],
+)
+async def test_an_outage_that_lasts_is_told_to_people_once(outage, trouble, looks, levels):
+    """At once where nobody is let in; with the second look where the same call cannot work without a person."""
+    assert await outage(trouble, *looks) == levels
+
+
+async def test_the_next_outage_is_told_again(looker, source, outage):
+    assert await outage(REFUSED, 0, 1) == ["error"]
+    source.trouble = None
+    await looker.look()
+    assert await outage(REFUSED, 2, 3) == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "looks", "reported"),
+    [
+        (REFUSED, (0,), (0.0, True)),
+        (AWAY, (0, 59), (59.0, False)),
+        (UNREADABLE, (0,), (0.0, False)),
+        (UNREADABLE, (0, 2), (2.0, True)),
+        (BUSY, (0, 400), (0.0, False)),
+    ],
+)
+async def test_how_long_looks_have_failed_is_reported(looker, source, outage, trouble, looks, reported):
+    await outage(trouble, *looks)
+    report = live_report(looker._context, [])
+    assert report.last_look_error == str(trouble)
+    assert (report.looks_failing_for, report.look_needs_person) == reported
+    source.trouble = None
+    await looker.look()
+    report = live_report(looker._context, [])
+    assert (report.last_look_error, report.looks_failing_for, report.look_needs_person) == ("", 0.0, False)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import re
 import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,24 @@ def test_every_expression_of_the_board_has_an_answer(scraped):
         if not scraped.query(asked):
             silent.append(expression)
     assert silent == []
+
+
+def values_of(scraped: PrometheusServer, query: str) -> list[str]:
+    """What Grafana offers for a variable: it asks for the values of a label, as the query says."""
+    found = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
+    assert found, query
+    parameters = urllib.parse.urlencode({"match[]": found[1]})
+    with urllib.request.urlopen(f"{scraped.url}/api/v1/label/{found[2]}/values?{parameters}", timeout=30) as answer:
+        values: list[str] = json.load(answer)["data"]
+    return values
+
+
+def test_every_variable_of_the_board_has_values_to_choose_from(scraped, server):
+    queries = {one["name"]: one["query"]["query"] for one in BOARD["templating"]["list"] if one["type"] == "query"}
+    assert {*queries} == {"job", "instance"}
+    assert values_of(scraped, queries["job"]) == ["sortie"]
+    assert values_of(scraped, queries["instance"].replace("$job", "sortie")) == [server.authority]
+    assert values_of(scraped, queries["instance"].replace("$job", "another")) == []
 
 
 def test_every_expression_of_the_alerts_is_taken_and_what_they_compare_is_there(scraped):

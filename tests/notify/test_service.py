@@ -112,6 +112,21 @@ def test_an_agent_that_cannot_run_is_told_though_no_issue_is_parked(project: Pro
     assert json.loads(sink.asked[0].body)["event"] == "service"
 
 
+def test_a_tracker_that_cannot_be_used_is_told_once(project: Project, sink):
+    project.workflow({"notifications": {"ops": to(sink)}})
+    project.add("1", ASKS)
+    service = project.start()
+    service.until(lambda: told_of(sink) == ["T-1"])
+    whole = project.issues_path.read_text()
+    project.issues_path.write_text("{broken")
+    service.until(lambda: told_of(sink) == ["T-1", "service"])
+    assert "the tracker still cannot be used; nothing new starts: " in json.loads(sink.asked[1].body)["reason"]
+    project.issues_path.write_text(whole)
+    service.until(lambda: "the tracker can be used again" in project.notes(level="info"))
+    assert service.stop() == 0
+    assert told_of(sink) == ["T-1", "service"]
+
+
 def test_a_store_that_is_deleted_under_the_service_is_told(project: Project, sink):
     project.workflow({"notifications": {"ops": to(sink)}})
     service = project.start()

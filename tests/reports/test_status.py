@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec import Struct
 
 from sortie.core import events as ev
@@ -28,7 +29,10 @@ class Run(Struct, frozen=True):
 
 
 class Live(Struct, frozen=True):
-    running: tuple[Run, ...]
+    running: tuple[Run, ...] = ()
+    last_look_error: str = ""
+    looks_failing_for: float = 0.0
+    look_needs_person: bool = False
 
 
 def seen(number: int, **more: Any) -> ev.IssueSeen:
@@ -120,6 +124,22 @@ def test_a_budget_that_is_used_up_and_an_agent_that_cannot_run_need_a_person(fil
     assert [item.agent for item in found.paused] == ["codex", "mock"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "needs_person", "is_told"), [(0.0, True, True), (59.0, False, False), (60.0, False, True)]
+)
+def test_a_tracker_that_cannot_be_used_needs_a_person_first(filled, config, seconds, needs_person, is_told):
+    live = Live(last_look_error=f"refused {SECRET}", looks_failing_for=seconds, look_needs_person=needs_person)
+    needs = report(filled([seen(1), parked(1, "signal", 10)]), config, live=live).needs_person
+    assert [need.kind for need in needs] == [*(["tracker"] if is_told else []), "signal"]
+    if is_told:
+        assert needs[0].text == "The tracker cannot be used, so nothing new starts: refused [redacted]"
+        assert (needs[0].since, needs[0].issue_id) == (NOW - seconds, "")
+
+
+def test_a_tracker_that_works_again_needs_nobody(filled, config):
+    assert report(filled([]), config, live=Live()).needs_person == []
+
+
 def test_a_run_is_told_with_what_its_service_says_and_without_it_as_not_heard(filled, config):
     claim = ev.Claimed(at=NOW - 30, issue_id="1", run_id="r1", identifier="A-1", attempt=2, agent="mock")
     db = filled([seen(1), claim])
@@ -128,6 +148,16 @@ def test_a_run_is_told_with_what_its_service_says_and_without_it_as_not_heard(fi
     assert (run.max_turns, run.quiet_seconds, run.model, run.age) == (9, 2.5, "m-1", 30.0)
     (silent,) = report(db, config).running
     assert (silent.heard, silent.last_line, silent.max_turns) == (False, "", config.policy().max_turns)
+    assert (silent.tokens, silent.cost_usd) == (None, None), "nobody told, which is not nothing"
+
+
+def test_of_a_run_that_is_not_heard_what_it_was_charged_is_told(filled, config):
+    about: Any = {"at": NOW, "issue_id": "1", "day": day_of(NOW)}
+    claim = ev.Claimed(at=NOW - 30, issue_id="1", run_id="r1", identifier="A-1", attempt=2, agent="mock")
+    used = [Usage(1000, 50, 0, 1.25), Usage(100, 5, 0, 0.5)]
+    charges = [ev.Charged(run_id="r1", usage=one, **about) for one in used]
+    (run,) = report(filled([seen(1), claim, *charges]), config).running
+    assert (run.heard, run.tokens, run.cost_usd) == (False, 1155, 1.75)
 
 
 def test_programs_get_the_same_as_ever(filled, config):
@@ -151,8 +181,22 @@ def test_nothing_secret_is_in_it(filled, config):
 
 
 def test_of_a_broken_workflow_nothing_is_made_up(filled, config):
-    found = report(filled([seen(1)]), config, broken=True)
-    assert (found.ready, found.held_back, found.budget.per_day) == ([], [], None)
+    policy = ev.PolicySet(at=NOW, policy=config.policy())
+    found = report(filled([policy, seen(1)]), config, broken=True)
+    assert (found.ready, found.held_back, found.budget.per_day, found.slots) == ([], [], None, None)
+
+
+def test_while_a_service_runs_its_last_good_workflow_is_in_force(filled, config):
+    """The file is of no use, and the rules of before are those that count."""
+    policy = msgspec.structs.replace(config.policy(), max_concurrent=3, active_states=("To Do",))
+    blocked = ev.Skipped(at=NOW, issue_id="2", identifier="A-2", rule="blocked-by", detail="A-1")
+    unreadable = examine(config.path.with_name("absent.md"), environ={}, trial=False).config
+    events = [ev.PolicySet(at=NOW, policy=policy), seen(1), seen(2), seen(3, state="Elsewhere"), blocked]
+    found = report(filled(events), unreadable, broken=True, service={"pid": 1})
+    assert [one.identifier for one in found.ready] == ["A-1"]
+    assert [one.identifier for one in found.held_back] == ["A-2"]
+    assert found.budget.per_day is not None and found.budget.per_day.usd == 50
+    assert (found.slots, found.workflow_broken) == (3, True)
 
 
 def test_it_reads_no_more_of_a_store_with_many_more_runs(stores, config):

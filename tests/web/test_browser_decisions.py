@@ -169,6 +169,35 @@ def test_a_token_that_is_revoked_ends_in_every_browser(asking: Asking, visitors:
     assert (status, asking.commands()) == (401, commands)
 
 
+def test_a_page_that_is_given_out_no_more_says_that_it_is_old(asking: Asking, visitors: Visitors):
+    """Who looks from elsewhere, by a token that is revoked, is not told that what he sees is fresh."""
+    page = visitors.page(asking.url, extra_http_headers={"X-Forwarded-For": "192.0.2.7"})
+    token = log_in(page, asking.store, "read")
+    expect(page.get_by_role("link", name="T-5")).to_be_visible()
+    expect(page.locator("#stale")).to_be_hidden()
+    assert asking.run("token", "revoke", short(digest_of(token))).returncode == 0
+    expect(page.locator("#stale")).to_contain_text("Stale since")
+    since = page.locator("#as-of").inner_text()
+    page.wait_for_timeout(4000)
+    assert page.locator("#as-of").inner_text() == since
+    expect(page.locator("#stale")).to_be_visible()
+    log_in(page, asking.store, "read")
+    expect(page.locator("#stale")).to_be_hidden()
+
+
+def test_what_is_decided_again_is_done_again(asking: Asking, visitors: Visitors):
+    """However soon they follow each other."""
+    page = visitors.page(asking.url)
+    log_in(page, asking.store)
+    before = len(asking.commands())
+    page.goto("/issues/T-5")
+    for verb in ("Stop", "Unpark", "Stop", "Unpark"):
+        page.get_by_role("button", name=verb).click()
+        expect(page.get_by_role("button", name=verb)).to_have_count(0)
+    assert [verb for verb, _ in asking.commands()[before:]] == ["stop", "unpark", "stop", "unpark"]
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+
+
 def test_a_reader_sees_no_buttons(asking: Asking, visitors: Visitors):
     page = visitors.page(asking.url)
     log_in(page, asking.store, "read")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -104,11 +105,46 @@ def test_what_is_no_answer_is_refused_and_leaves_nothing(server, text, words):
 
 def test_clicking_twice_is_the_same_as_once(server):
     for _ in range(3):
-        press(server, "SHOP-20", "answer", text="The first.")
-        press(server, "SHOP-1", "stop")
+        press(server, "SHOP-20", "answer", text="The first.", once="form-1")
+        press(server, "SHOP-1", "stop", once="form-2")
     assert commands(server) == [("answer", "SHOP-20", "The first."), ("stop", "SHOP-1", "")]
-    press(server, "SHOP-20", "answer", text="No, the second.")
-    assert len(commands(server)) == 3
+    press(server, "SHOP-20", "answer", text="No, the second.", once="form-1")
+    assert len(commands(server)) == 3, "who went back to the same form and wrote something else means it"
+
+
+@pytest.mark.parametrize("forms", [("form-1", "form-2", "form-3"), ("", "", "")], ids=["other forms", "a script"])
+def test_what_is_decided_once_more_is_done_once_more(server, forms):
+    for verb, form in zip(("stop", "unpark", "stop"), forms, strict=True):
+        press(server, "SHOP-20", verb, **({"once": form} if form else {}))
+    assert [verb for verb, _, _ in commands(server)] == ["stop", "unpark", "stop"]
+
+
+def test_a_click_on_two_threads_is_one_command(server):
+    with server.site.looking() as db, ThreadPoolExecutor(8) as threads:
+        db.execute("SELECT count(*) FROM commands")  # as with a service, the store stays open
+        list(threads.map(lambda _: press(server, "SHOP-20", "stop", once="form-1"), range(8)))
+    assert commands(server) == [("stop", "SHOP-20", "")]
+
+
+def test_every_form_of_a_page_is_sent_once(server):
+    operator = {"authorization": server.bearer()}
+    given: list[str] = []
+    for path in ("/", "/", "/issues/SHOP-20", "/issues/SHOP-1"):
+        page = Page(server.get(path, **operator).text)
+        forms = [
+            one for one in page.named("form") if one.get("action", "").startswith("/issues/") and "method" in one
+        ]
+        onces = [one["value"] for one in page.named("input") if one.get("name") == "once"]
+        assert len(onces) == len([one for one in forms if one["method"] == "post"]) > 0
+        given += onces
+    assert len({*given}) == len(given)
+
+
+def test_of_many_forms_the_newest_are_remembered(server, monkeypatch):
+    monkeypatch.setattr("sortie.web.pages.commands.MOST_FORMS", 2)
+    for number in (1, 2, 3, 3, 1):
+        press(server, f"SHOP-{number}", "stop", once=f"form-{number}")
+    assert [issue for _, issue, _ in commands(server)] == ["SHOP-1", "SHOP-2", "SHOP-3", "SHOP-1"]
 
 
 @pytest.mark.parametrize(

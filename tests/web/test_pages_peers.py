@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from playwright.sync_api import expect
 
+from tests.npm import TIME_TO_INSTALL
+
+from .browser import PHONE, Visitors, does_not_scroll_sideways
 from .live_server import new_store, served
 from .page_text import Page
 
@@ -50,6 +54,16 @@ def peers(tmp_path_factory):
     (root / "MAILBOX.md").write_text("# Mailbox\n\n## Active Messages (Newest First)\n\n" + "\n".join(cards))
     with served(new_store(root / "sortie.db")) as server:
         yield server
+
+
+@TIME_TO_INSTALL
+def test_a_phone_shows_peers_in_its_width(peers, visitors: Visitors):
+    page = visitors.page(peers.url, size=PHONE)
+    for path in ("/peers", "/peers?skip=40"):
+        page.goto(path)
+        expect(page.locator("h1")).to_have_count(1)
+        expect(page.get_by_text("Which port?")).to_be_attached()
+        assert does_not_scroll_sideways(page), path
 
 
 def read(server, path: str = "/peers") -> Page:

@@ -6,13 +6,18 @@ import re
 import time
 
 import pytest
+from msgspec.structs import replace
 
+from sortie.core import events as ev
+from sortie.core.model import Limits, Usage
 from sortie.core.operator import LONGEST_ANSWER
+from sortie.core.policy import Policy, day_of
 from sortie.store.lock import held
 from sortie.web.tokens import new_token
+from sortie.workflow.config import ServerConfig
 
 from .busy_store import QUESTION, Steady, busy_events, busy_store, live_of
-from .live_server import LiveServer, new_store, served
+from .live_server import WORKFLOW, LiveServer, append, new_store, served
 from .page_text import Page
 
 PAGES = ("/", "/runs", "/money", "/health")
@@ -115,6 +120,15 @@ def test_a_run_that_told_nothing_of_its_tokens_is_not_measured_rather_than_free(
     assert "2 runs told nothing of what they used" in shown(busy, "/money").text
 
 
+def test_a_run_that_asked_is_called_so_on_its_own_page_too(busy):
+    """One that succeeded in asking has not done its work."""
+    for row in busy.get("/api/v2/runs?size=500").json["rows"]:
+        chips = [one["class"] for one in shown(busy, f"/runs/{row['run_id']}").named("span") if "class" in one]
+        signals = {"blocked": "c-signal", "needs-human-review": "c-review"}
+        expected = signals.get(row["soft_stop"], f"c-{row['status']}")
+        assert next(one.split()[1] for one in chips if one.startswith("chip ")) == expected
+
+
 def test_money_has_the_numbers_of_its_plots_as_a_table(busy):
     page = shown(busy, "/money?days=7")
     plots = [one for one in page.named("div") if "data-plot" in one]
@@ -128,6 +142,15 @@ def test_health_shows_looks_store_disks_and_settings(busy):
     text = shown(busy, "/health").text
     for words in ("took 0.31 s", "4 ms", "runs, pid 4711", "per_issue.turns 60", "workspaces", "Loop lag"):
         assert words in text, words
+
+
+def test_health_shows_where_we_listen_and_not_where_the_next_service_will(tmp_path):
+    """These settings are read when a service starts."""
+    started_with = ServerConfig(port=8123, host="127.0.0.1")
+    with served(new_store(tmp_path / "sortie.db"), server=started_with) as server:
+        (tmp_path / "WORKFLOW.md").write_text(WORKFLOW.replace("agent:", "server: {port: 9999}\nagent:"))
+        settings = {one["key"]: one["value"] for one in server.get("/api/v2/health").json["settings"]}
+        assert settings["server.port"] == "8123"
 
 
 def test_secrets_of_the_workflow_are_on_no_page(tmp_path):
@@ -203,8 +226,58 @@ def test_every_link_of_every_page_leads_somewhere(busy):
 def test_a_broken_workflow_shows_what_is_known_and_says_so(tmp_path):
     (tmp_path / "WORKFLOW.md").write_text("---\ntracker: 7\n---\n")
     with served(new_store(tmp_path / "sortie.db")) as server:
-        assert "The workflow is broken" in shown(server, "/").text
+        for path in ("/", "/money"):
+            assert "limit not known" in shown(server, path).text
+            assert "no limit" not in shown(server, path).text
+        assert "The workflow is broken: nobody knows" in shown(server, "/").text
+        assert "slots" not in shown(server, "/").text
+        assert "sortie_slots_available" not in re.sub("(?m)^#.*", "", server.get("/metrics").text)
         assert "broken" in shown(server, "/health").text
+
+
+def test_while_a_service_runs_a_broken_workflow_hides_nothing_of_its_rules(tmp_path):
+    """It goes on by the last good one."""
+    now = time.time()
+    policy = Policy(active_states=("To Do",), max_concurrent=3, per_day=Limits(usd=50), per_issue=Limits(turns=7))
+    store = new_store(tmp_path / "sortie.db", *busy_events(now), ev.PolicySet(at=now, policy=policy))
+    (tmp_path / "WORKFLOW.md").write_text("---\ntracker: 7\n---\n")
+    with served(store) as server, held(store, {"pid": 1}):
+        text = shown(server, "/").text
+        assert "The workflow is broken: the service goes on by the last good one" in text
+        assert "of $50" in text and "of 3 slots" in text and "Ready" in text and "Held back" in text
+        assert "of $50" in shown(server, "/money").text
+        assert "of 7" in shown(server, "/issues/SHOP-20").text
+
+
+def test_a_tracker_that_cannot_be_used_is_the_first_that_needs_a_person(tmp_path):
+    store, now = busy_store(tmp_path), time.time()
+    live = live_of(busy_events(now), now)
+    assert live.report
+    live.hear(replace(live.report, last_look_error="<b>refused", looks_failing_for=90.0))
+    with served(store, live=live) as server:
+        said = "The tracker cannot be used, so nothing new starts: <b>refused"
+        text = shown(server, "/").text
+        assert text.index("Needs you") < text.index("tracker cannot be used") < text.index(said)
+        assert text.index(said) < text.index("question")
+        assert server.get("/api/v2/inbox").json["needs_person"][0]["kind"] == "tracker"
+        assert 'sortie_waiting_for_person{kind="tracker"} 1.0' in server.get("/metrics").text
+
+
+def test_beside_a_service_that_speaks_to_others_nothing_is_said_to_cost_nothing(tmp_path):
+    now = time.time()
+    with served(busy_store(tmp_path), read_only=True) as server, held(server.site.database, {"pid": 1}):
+        page = shown(server, "/")
+        assert "Not known here" in {one.get("title", "")[:14] for one in page.named("span")}
+        assert "interrupted" not in page.text
+    (tmp_path / "more").mkdir()
+    charge = ev.Charged(at=now, issue_id="", run_id="", usage=Usage(1000, 50, 0, 1.25), day=day_of(now))
+    with served(busy_store(tmp_path / "more"), read_only=True) as server, held(server.site.database, {"pid": 1}):
+        run = server.get("/api/v2/status").json["running"][0]
+        assert (run["tokens"], run["cost_usd"]) == (None, None)
+        append(server.site.database, replace(charge, issue_id=run["issue_id"], run_id=run["run_id"]))
+        charged = server.get("/api/v2/status").json["running"][0]
+        assert (charged["tokens"], charged["cost_usd"]) == (1050, 1.25)
+        assert "$1.25" in shown(server, "/").text
 
 
 def test_a_service_that_fell_silent_is_shown_as_stale_without_scripts(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from sortie.store.web_tokens import remove_tokens, tokens
 from sortie.trackers import webhooks
 from sortie.web import doorman
 from sortie.web import tokens as web_tokens
+from sortie.web.doorman import LATELY
 from sortie.web.tokens import covers, digest_of, first_link, granted, new_token
 from sortie.workflow.config import ServerConfig, TokensConfig
 from tests.store.sample import noted
 
-from .live_server import LiveServer, new_store, served
+from .event_reader import listening
+from .live_server import LiveServer, append, new_store, served
 
 COMMANDS = "/api/v2/commands"
 JSON = "application/json"
@@ -46,6 +49,33 @@ def test_a_revoked_token_stops_at_once_as_bearer_and_as_cookie(store):
         assert server.request("POST", COMMANDS, said, b'{"verb": "refresh"}').status == 401
         # Looking on loopback needs none, so an old cookie is no obstacle.
         assert server.get("/", Cookie=cookie).status == 200
+
+
+@pytest.mark.parametrize("scope", ["read", "operate"])
+@pytest.mark.parametrize("shows", ["bearer", "cookie"])
+def test_a_revoked_token_ends_the_streams_it_opened(store, scope, shows):
+    """Of somebody elsewhere, who may not listen without one."""
+    with served(store) as server:
+        shown = {"Cookie": server.cookie(scope)} if shows == "cookie" else {"Authorization": server.bearer(scope)}
+        with listening(server, X_Forwarded_For="192.0.2.7", **shown) as reader, listening(server) as near:
+            reader.until("stale")
+            append(store, noted("before"))
+            assert [one.data["text"] for one in reader.changes(1)] == ["before"]
+            remove_tokens(store, None)
+            time.sleep(LATELY)
+            append(store, noted("after"))
+            assert [one.event for one in reader.messages()] == [], "it ends, without a word of what came after"
+            assert [one.data["text"] for one in near.changes(2)] == ["before", "after"]
+
+
+def test_who_opened_a_stream_here_by_a_token_that_is_revoked_does_not_keep_it(store):
+    """As any request with it is refused, though looking is free here."""
+    with served(store) as server, listening(server, Authorization=server.bearer("read")) as reader:
+        reader.until("stale")
+        remove_tokens(store, None)
+        time.sleep(LATELY)
+        append(store, noted("after"))
+        assert [one.event for one in reader.messages()] == []
 
 
 def test_only_the_named_ones_are_revoked(store):

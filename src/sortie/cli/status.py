@@ -89,9 +89,9 @@ def _print_report(status: Status) -> None:
     _section("held back", status.held_back, most=IDLE_SHOWN, because="rule")
     click.echo()
     if status.workflow_broken:
-        print_sentence(
-            "The workflow is broken: nobody knows what is ready, nor the limits; `sortie validate` says how."
-        )
+        known = "nobody knows what is ready, nor the limits"
+        rules = known if status.budget.per_day is None else "the service goes on by the last good one"
+        print_sentence(f"The workflow is broken: {rules}; `sortie validate` says how.")
     print_sentence(_today(status.budget))
     print_sentence(_all_time(status.totals))
     if status.tool_calls:

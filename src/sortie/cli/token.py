@@ -13,7 +13,7 @@ from ..store.web_tokens import Scope
 from .format import count, stamp
 from .main import DONE
 from .printing import Columns, json_option, print_json, print_sentence, print_table
-from .store_access import load_config, looking_at, workflow_option
+from .store_access import PLANS, load_config, looking_at, workflow_option
 
 if TYPE_CHECKING:
     from ..store.web_tokens import TokenRow
@@ -43,19 +43,26 @@ def token_command(ctx: click.Context) -> None:
 def new_command(scope: Any, workflow: Path, as_json: bool) -> int:
     """Make a token. It is shown this once; the store keeps no more than its digest.
 
-    Open the link in a browser, which remembers the token. Programs send it with each request:
-    `Authorization: Bearer TOKEN`.
+    Open the link in a browser, which remembers the token; there is a link while the service serves a dashboard.
+    Programs send the token with each request: `Authorization: Bearer TOKEN`.
     """
     from ..store.web_tokens import short
     from ..web.tokens import digest_of, link, new_token
 
     config = load_config(workflow)
     token = new_token(config.db_path, scope)
-    address = None if scope == "metrics" else link(_url(config), token)
+    served = None if scope == "metrics" else _dashboard_of(config)
+    address = link(served, token) if served else None
     if as_json:
         print_json({"id": short(digest_of(token)), "scope": scope, "token": token, "link": address})
     else:
         click.echo(address or f"Authorization: Bearer {token}")
+        if address is None and scope != "metrics":
+            click.echo(
+                "No dashboard is served for this store now, so there is no link: "
+                f"`{_serving_command(config)}` serves one, where the token can be pasted at /login.",
+                err=True,
+            )
     return DONE
 
 
@@ -106,13 +113,14 @@ def _facts(row: TokenRow) -> dict[str, str]:
     return {"id": row.id, "scope": row.scope, "created_at": stamp(row.created_at)}
 
 
-def _url(config: Config) -> str:
-    """Where the service listens now; where none does, the next one by the workflow."""
-    from ..engine.listening import url_at
+def _dashboard_of(config: Config) -> str | None:
+    """Where the service of this store serves it now. What the settings say may be the address of another one, which
+    must not be sent a token of ours."""
     from ..store.lock import holder_of
-    from ..workflow.config import DEFAULT_PORT
 
     served = (holder_of(config.db_path) or {}).get("dashboard")
-    if isinstance(served, str) and served.startswith("http://"):
-        return served
-    return url_at(config.server.host, config.server.port or DEFAULT_PORT)
+    return served if isinstance(served, str) and served.startswith(("http://", "https://")) else None
+
+
+def _serving_command(config: Config) -> str:
+    return "sortie plan run" if config.path.suffix in PLANS else "sortie run"

@@ -23,12 +23,15 @@ LAGS = 10
 
 class Figures:
     """`looked_at` is the end of the last look in the time by which runs are scheduled, 0 before the first;
-    `look_error` is why it failed, `look_seconds` how long it took."""
+    `look_error` is why it failed, `look_seconds` how long it took, `failing_since` when the looks that failed in
+    a row began, 0 where none did or a limit of the tracker is why; `needs_person`: waiting mends nothing."""
 
     def __init__(self) -> None:
         self.counts = Counts()
         self.looked_at = self.look_seconds = 0.0
         self.look_error = ""
+        self.failing_since = 0.0
+        self.needs_person = False
         self._lags: deque[float] = deque(maxlen=LAGS)
 
     @property
@@ -36,8 +39,11 @@ class Figures:
         """Seconds by which somebody who wanted to be woken was woken too late, at the worst, lately."""
         return max(self._lags, default=0.0)
 
-    def looked(self, now: float, seconds: float, error: str) -> None:
+    def looked(
+        self, now: float, seconds: float, error: str, *, failing_since: float = 0.0, needs_person: bool = False
+    ) -> None:
         self.looked_at, self.look_seconds, self.look_error = now, seconds, error
+        self.failing_since, self.needs_person = failing_since, needs_person
         self.counts.add("poll_cycles", result="error" if error else "success")
         self.counts.observe("poll_duration_seconds", seconds)
 

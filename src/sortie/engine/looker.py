@@ -23,6 +23,10 @@ SHORTEST_PAUSE = 0.02
 PAUSE_FOR_EACH_SECOND = 20
 LONGEST_PAUSE = 1.0
 PAUSE_AFTER_A_FAILURE = 1.0
+# What may pass by itself is nothing for people before it has lasted so long.
+OUTAGE = 300.0
+# What a file answers until somebody does something about it; no network does.
+_IN_THE_WAY = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 class Looker:
@@ -46,7 +50,8 @@ class Looker:
         self._last_source: Source | None = None
         self.asking: Source | None = None
         self.trouble: SortieError | None = None
-        self._has_complained = False
+        self._has_complained = self._is_told = self._lasts = False
+        self._failing_since = 0.0
         self._begun = self.done = self.failures = 0
         self._looked = anyio.Event()
         context.ledger.listen(self._heard)
@@ -100,7 +105,8 @@ class Looker:
         finally:
             self._touched = self.asking = None
         why = context.redactor.text(str(self.trouble)) if self.trouble else ""
-        context.figures.looked(context.clock.now(), anyio.current_time() - began, why)
+        figures, took = context.figures, anyio.current_time() - began
+        figures.looked(context.clock.now(), took, why, failing_since=self._failing_since, needs_person=self._lasts)
         self.done = self._begun
         self._looked.set()
         self._looked = anyio.Event()
@@ -112,18 +118,33 @@ class Looker:
         return self.done
 
     def _failed(self, error: SortieError) -> None:
-        if not self._context.limit.is_met(error) and str(error) != str(self.trouble):
+        self.failures += 1
+        self._lasts = False
+        if not self._context.limit.is_met(error):
+            self._failing_since = self._failing_since or self._context.clock.now()
+            self._lasts = _refuses(error) or (_is_for_people(error) and self.failures > 1)
+            self._complain(error)
+        self.trouble = error
+
+    def _complain(self, error: SortieError) -> None:
+        """Whatever is new of it, and once per outage so that people are told."""
+        for_long = self._context.clock.now() - self._failing_since >= OUTAGE
+        if not self._is_told and (self._lasts or for_long):
+            self._is_told = self._has_complained = True
+            still = "still " if self.failures > 1 else ""
+            self._context.note("error", f"{_what(error)} {still}cannot be used; nothing new starts", str(error))
+        elif str(error) != str(self.trouble):
             self._context.note("warning", f"{_what(error)} cannot be used; nothing new starts", str(error))
             self._has_complained = True
-        self.trouble = error
-        self.failures += 1
 
     def _worked(self, source: Source, found: Look) -> None:
         context = self._context
         if self.trouble and self._has_complained:
             context.note("info", f"{_what(self.trouble)} can be used again")
-        self.trouble, self._has_complained = None, False
+        self.trouble = None
+        self._has_complained = self._is_told = self._lasts = False
         self.failures = 0
+        self._failing_since = 0.0
         if source is not self._last_source and self._last_source is not None:
             found = replace(found, changed=None)  # other rules make other views
         elif found.changed is not None:
@@ -172,3 +193,12 @@ class Looker:
 
 def _what(trouble: SortieError) -> str:
     return "the place of the workspaces" if isinstance(trouble, WorkspaceError) else "the tracker"
+
+
+def _refuses(error: SortieError) -> bool:
+    return isinstance(error, TrackerError) and error.kind == TrackerError.AUTH
+
+
+def _is_for_people(error: SortieError) -> bool:
+    """Whether waiting alone does not mend it; a file may be amiss for one look, while somebody writes it."""
+    return not isinstance(error, TrackerError) or not error.passing or isinstance(error.__cause__, _IN_THE_WAY)

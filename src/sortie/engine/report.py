@@ -37,8 +37,9 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 class LiveReport(Struct, frozen=True, kw_only=True):
     """`last_look_at` is the end of the last look at the source, in the same time as `now`; 0 before the first one.
-    `loop_lag` is how late the event loop was at the worst in the last seconds. The counts are there for readers who
-    are not told one by one what waits and is parked."""
+    `looks_failing_for` is for how many seconds they have failed, limits of the tracker aside; `look_needs_person`
+    says that waiting mends nothing. `loop_lag` is how late the event loop was at the worst in the last seconds. The
+    counts are there for readers who are not told one by one what waits and is parked."""
 
     now: float
     running: tuple[RunReport, ...]
@@ -53,6 +54,8 @@ class LiveReport(Struct, frozen=True, kw_only=True):
     loop_lag: float = 0.0
     last_look_at: float = 0.0
     last_look_error: str = ""
+    looks_failing_for: float = 0.0
+    look_needs_person: bool = False
     look_seconds: float = 0.0
     pid: int = 0
 
@@ -91,6 +94,8 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
         loop_lag=figures.loop_lag,
         last_look_at=figures.looked_at,
         last_look_error=figures.look_error,
+        looks_failing_for=now - figures.failing_since if figures.failing_since else 0.0,
+        look_needs_person=figures.needs_person,
         look_seconds=figures.look_seconds,
         pid=os.getpid(),
     )

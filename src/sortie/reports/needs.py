@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from sqlite3 import Connection
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -14,15 +14,28 @@ from ..store.queries import history
 from .words import seconds_of
 
 Hide = Callable[[str], str]
-NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent"]
+NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker"]
 
+# A tracker that fails a look or two may be back with the next one.
+OUTAGE = 60.0
 OUT_OF_BUDGET = ("day-budget", "whole-budget")
+
+
+class LiveLooks(Protocol):
+    """What a service tells of its looks at the tracker: `engine.report.LiveReport`."""
+
+    @property
+    def last_look_error(self) -> str: ...
+    @property
+    def looks_failing_for(self) -> float: ...
+    @property
+    def look_needs_person(self) -> bool: ...
 
 
 class Need(Struct, frozen=True, kw_only=True):
     """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues;
-    `review` was handed over by its agent, and nobody has moved it on; `out-of-budget` and `agent` are about many
-    issues and name none."""
+    `review` was handed over by its agent, and nobody has moved it on; `out-of-budget`, `agent` and `tracker` are
+    about many issues and name none."""
 
     kind: NeedKind
     text: str
@@ -31,6 +44,16 @@ class Need(Struct, frozen=True, kw_only=True):
     title: str = ""
     since: float | None = None
     can_answer: bool = False
+
+
+def tracker_needs(live: LiveLooks | None, now: float, hide: Hide) -> Iterator[Need]:
+    """Whoever is not told by the service knows nothing of its looks."""
+    if live and live.last_look_error and (live.look_needs_person or live.looks_failing_for >= OUTAGE):
+        yield Need(
+            kind="tracker",
+            text=f"The tracker cannot be used, so nothing new starts: {hide(live.last_look_error)}",
+            since=now - live.looks_failing_for,
+        )
 
 
 def parked_needs(schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Need]:

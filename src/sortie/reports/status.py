@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from ..core.model import Usage
-from ..core.policy import Limits, Spent, day_of
+from ..core.policy import Limits, Policy, Spent, day_of
 from ..core.ready_queue import dispatch_order
 from ..core.records import Claim
 from ..core.schedule import Schedule
@@ -22,7 +22,9 @@ from ..store.call_use import CallFigures, call_figures
 from ..store.load import look, snapshot
 from ..store.queries import Totals, last_policy, tool_calls, totals
 from ..workflow.config import Config
-from .needs import Need, parked_needs, reviews, standstills
+from .needs import LiveLooks, Need, parked_needs, reviews, standstills, tracker_needs
+from .rules import rules_in_force
+from .usage import charged_to
 from .words import stamp
 
 Hide = Callable[[str], str]
@@ -52,7 +54,7 @@ class LiveRun(Protocol):
     def model(self) -> str: ...
 
 
-class LiveRuns(Protocol):
+class LiveRuns(LiveLooks, Protocol):
     """The report of a service: `engine.report.LiveReport`."""
 
     @property
@@ -60,7 +62,8 @@ class LiveRuns(Protocol):
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """`heard` says that the service told of it just now; else `last_line` and what follows are not known."""
+    """`heard` says that the service told of it just now; else `last_line` and what follows are not known, but for
+    what the run was charged so far: `tokens` and `cost_usd` are None where even that is not known."""
 
     issue_id: str
     identifier: str
@@ -79,8 +82,8 @@ class Running(Struct, frozen=True, kw_only=True):
     heard: bool = False
     last_line: str = ""
     quiet_seconds: float = 0.0
-    tokens: int = 0
-    cost_usd: float = 0.0
+    tokens: int | None = None
+    cost_usd: float | None = None
     model: str = ""
 
 
@@ -122,7 +125,8 @@ class Idle(Struct, frozen=True, kw_only=True):
 
 
 class DayBudget(Struct, frozen=True, kw_only=True):
-    """The limits are None where the workflow is broken: nobody knows them."""
+    """The limits are None where nobody knows them, because the workflow is broken and no service goes on with the
+    last good one."""
 
     day: str
     today: Spent
@@ -141,7 +145,8 @@ class TrackerUse(Struct, frozen=True, kw_only=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """`plain` is what programs get by `sortie status --json`. `unreadable` has a sentence for each bad row."""
+    """`plain` is what programs get by `sortie status --json`. `unreadable` has a sentence for each bad row; `slots`
+    is None where nobody knows the rules."""
 
     now: float
     service: Mapping[str, Any] | None
@@ -158,7 +163,7 @@ class Status(Struct, frozen=True, kw_only=True):
     tool_calls: dict[str, dict[str, int]]
     tracker: TrackerUse | None
     figures: CallFigures | None
-    slots: int
+    slots: int | None
     unreadable: list[str]
 
     def plain(self) -> dict[str, Any]:
@@ -185,19 +190,22 @@ def status_report(
     live: LiveRuns | None = None,
 ) -> Status:
     """`broken`: the workflow cannot be used as it is. `service` is what the holder of the store said of itself."""
-    day, policy = day_of(now), config.policy()
+    day = day_of(now)
     with snapshot(db):
         loaded = look(db, day=day)
         figures, all_runs, calls = call_figures(db), totals(db), tool_calls(db)
         schedule = loaded.schedule
-        # A broken workflow tells no rules; where issues were handed over to, the last good one did.
-        handed_over = reviews(db, schedule, (last_policy(db) or policy) if broken else policy, hide)
+        rules = rules_in_force(db, config, broken=broken, served=service is not None)
+        # Where issues were handed over to, the last good workflow said, whether a service goes on with it or not.
+        handed_over = reviews(db, schedule, rules or last_policy(db) or config.policy(), hide)
+        heard = {run.run_id: run for run in live.running} if live else {}
+        charged = {run_id: charged_to(db, run_id) for run_id in _run_ids(schedule) if run_id not in heard}
     titles = _titles(schedule, hide)
-    # Nobody knows what follows from a broken workflow: defaults would make it up.
-    idle = [] if broken else list(_idle(config, schedule, titles, hide))
-    heard = {run.run_id: run for run in live.running} if live else {}
+    # Nobody knows what follows from rules that nobody knows: defaults would make it up.
+    idle = list(_idle(rules, schedule, titles, hide)) if rules else []
     busy = {*schedule.running, *schedule.waiting, *schedule.parked, *(item.issue_id for item in idle)}
     needs = [
+        *tracker_needs(live, now, hide),
         *parked_needs(schedule, titles, hide),
         *standstills(schedule, hide),
         *(review for review in handed_over if review.issue_id not in busy),
@@ -207,7 +215,15 @@ def status_report(
         service=service,
         needs_person=needs,
         running=[
-            _running(claim, titles, heard.get(claim.run_id), now, policy.max_turns, hide)
+            _running(
+                claim,
+                titles,
+                live=heard.get(claim.run_id),
+                charged=charged.get(claim.run_id),
+                now=now,
+                max_turns=rules.max_turns if rules else 0,
+                hide=hide,
+            )
             for claim in schedule.running.values()
         ],
         retrying=[
@@ -246,13 +262,13 @@ def status_report(
         budget=DayBudget(
             day=day,
             today=schedule.spent_today(day),
-            per_day=None if broken else config.budget.per_day,
-            per_issue=None if broken else config.budget.per_issue,
+            per_day=rules.per_day if rules else None,
+            per_issue=rules.per_issue if rules else None,
         ),
         tool_calls=calls,
         tracker=_tracker(figures, now),
         figures=figures if figures and now - figures.as_of <= FIGURES_KEPT else None,
-        slots=policy.max_concurrent,
+        slots=rules.max_concurrent if rules else None,
         unreadable=loaded.unreadable,
     )
 
@@ -262,8 +278,16 @@ def _titles(schedule: Schedule, hide: Hide) -> dict[str, str]:
 
 
 def _running(
-    claim: Claim, titles: Mapping[str, str], live: LiveRun | None, now: float, max_turns: int, hide: Hide
+    claim: Claim,
+    titles: Mapping[str, str],
+    *,
+    live: LiveRun | None,
+    charged: Usage | None,
+    now: float,
+    max_turns: int,
+    hide: Hide,
 ) -> Running:
+    used = live.usage if live else charged
     return Running(
         issue_id=claim.issue_id,
         identifier=claim.identifier,
@@ -282,15 +306,19 @@ def _running(
         heard=live is not None,
         last_line=hide(live.last_line) if live else "",
         quiet_seconds=live.quiet_seconds if live else 0.0,
-        tokens=live.usage.total if live else 0,
-        cost_usd=live.usage.cost_usd if live else 0.0,
+        tokens=used.total if used else None,
+        cost_usd=used.cost_usd if used else None,
         model=live.model if live else "",
     )
 
 
-def _idle(config: Config, schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Idle]:
+def _run_ids(schedule: Schedule) -> list[str]:
+    return [claim.run_id for claim in schedule.running.values()]
+
+
+def _idle(policy: Policy, schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Idle]:
     """The next one first; with the rule that applies."""
-    policy, held = config.policy(), {*schedule.running, *schedule.waiting, *schedule.parked}
+    held = {*schedule.running, *schedule.waiting, *schedule.parked}
     for view in sorted(schedule.issues.values(), key=lambda view: dispatch_order(view, None)):
         if view.id not in held and policy.is_active(view.state):
             rule, detail = schedule.skips.get(view.id, ("", ""))

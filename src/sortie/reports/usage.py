@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..core.model import Usage
 from ..core.policy import Limits, Spent
 from ..store.load import snapshot
 
@@ -140,3 +141,12 @@ def _sum(amounts: Any) -> Amount:
 
 def _fields(amount: Amount) -> tuple[float, ...]:
     return tuple(getattr(amount, name) for name in Amount.__struct_fields__)
+
+
+def charged_to(db: Connection, run_id: str) -> Usage | None:
+    """What a run that goes on was charged so far; None where it was charged nothing yet."""
+    sums = ", ".join(f"total(json_extract(data, '$.usage.{name}'))" for name in Usage.__struct_fields__)
+    charges = f"""SELECT count(*), {sums} FROM events INDEXED BY events_of_run
+                  WHERE run_id = ? AND kind = 'charge' AND json_valid(data)"""
+    count, read, written, cached, cost = db.execute(charges, (run_id,)).fetchone()
+    return Usage(int(read), int(written), int(cached), cost) if count else None

@@ -7,6 +7,7 @@ operate, from whomever but an agent. A route need not check anything: what a met
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from msgspec import Struct
 from starlette.requests import ClientDisconnect, cookie_parser
@@ -112,7 +113,8 @@ class Guard:
         if checks.is_of_another_site(method, headers):
             raise Refusal(403, "other_site", "This request comes from a page of another site, and is refused.")
         access, by_cookie = await self._access(connection)
-        connection.setdefault("state", {})["access"] = access
+        state = connection.setdefault("state", {})
+        state["access"], state["still_allows"] = access, partial(self._still_allows, connection)
         if method in SAFE_METHODS:
             wanted: Scope = "metrics" if path == addresses.METRICS else "read"
             if not (path in DOORS or path.startswith(LOOKS) or access.allows(wanted)):
@@ -139,13 +141,23 @@ class Guard:
 
     async def _access(self, connection: Connection) -> tuple[Access, bool]:
         """What the request may do, and whether that is by a cookie: a browser sends those for any page."""
-        headers = connection["headers"]
         shown, by_cookie = _token_of(connection)
         scope = await self.doorman.scope_of(shown) if shown else None
         if shown and not by_cookie and scope is None:
             raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
-        is_near = is_loopback(self.site.host) and not (checks.is_relayed(headers) or self._is_public(headers))
-        return Access(scope, is_near, self.site.read_only), by_cookie
+        return Access(scope, self._reads_freely(connection), self.site.read_only), by_cookie
+
+    def _reads_freely(self, connection: Connection) -> bool:
+        headers = connection["headers"]
+        return is_loopback(self.site.host) and not (checks.is_relayed(headers) or self._is_public(headers))
+
+    async def _still_allows(self, connection: Connection, wanted: Scope) -> bool:
+        """Whether what goes on for long may do so: a token may have been revoked since it was let in."""
+        shown, by_cookie = _token_of(connection)
+        scope = await self.doorman.scope_lately(shown) if shown else None
+        if shown and not by_cookie and scope is None:
+            return False
+        return Access(scope, self._reads_freely(connection), self.site.read_only).allows(wanted)
 
     async def _require_permission(self, connection: Connection, access: Access, by_cookie: bool) -> None:
         path: str = connection["path"]

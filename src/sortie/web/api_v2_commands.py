@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 
 import anyio
 from msgspec import Meta, Struct
-from starlette.concurrency import run_in_threadpool
 
 from ..core.operator import problem_with_answer
 from ..reports.words import stamp
@@ -56,10 +55,10 @@ async def command(asked: Asked[CommandQuery, Command]) -> CommandState:
         raise Problem(422, "invalid_body", problem)
     if site.read_only:
         raise Problem(403, "read_only", "This server only looks at the store; `sortie run` takes commands.")
-    (number,) = await run_in_threadpool(add_commands, site.database, wanted.verb, [wanted.issue], wanted.text)
+    (number,) = await site.decisions.run(add_commands, site.database, wanted.verb, [wanted.issue], wanted.text)
     deadline = time.monotonic() + asked.query.wait
     while True:
-        state = await run_in_threadpool(_state, site, number)
+        state = await site.decisions.run(_state, site, number)
         if state.done or time.monotonic() >= deadline:
             return state
         await anyio.sleep(LOOK_EVERY)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable
-from typing import TypeVar
+import time
 
-import anyio
-import anyio.to_thread
 from starlette.types import Scope as Connection
 
 from ..errors import SortieError
@@ -15,10 +13,11 @@ from ..store.web_tokens import Scope, tokens
 from .peer_process import peer_of
 from .refusals import Refusal
 from .site import Site
+from .threads import Threads
 from .tokens import granted, of_workflow
 
-T = TypeVar("T")
-
+# What goes on for long asks again and again what its token allows; an answer of so many seconds ago will do.
+LATELY = 0.5
 # Both take a thread; many requests at once take turns.
 _AT_ONCE = 8
 
@@ -26,18 +25,30 @@ _AT_ONCE = 8
 class Doorman:
     def __init__(self, site: Site) -> None:
         self.site = site
-        self._threads: anyio.CapacityLimiter | None = None
+        self._threads = Threads(_AT_ONCE)
+        self._known_lately: list[tuple[str, Scope]] = []
+        self._read_at = -LATELY
+        self._reading: asyncio.Lock | None = None
 
     async def scope_of(self, token: str) -> Scope | None:
         """What a token allows now; read anew each time, because a revoked one ends at once."""
-        return await self._in_thread(lambda: granted(token, self._known()))
+        return await self._threads.run(lambda: granted(token, self._known()))
+
+    async def scope_lately(self, token: str) -> Scope | None:
+        """What it allowed a moment ago, for many who ask all the time: the store is read once for all of them."""
+        self._reading = self._reading or asyncio.Lock()
+        async with self._reading:
+            if time.monotonic() - self._read_at > LATELY:
+                asked_at = time.monotonic()
+                self._known_lately, self._read_at = await self._threads.run(self._known), asked_at
+        return granted(token, self._known_lately)
 
     async def refuse_agents(self, connection: Connection) -> None:
         """Raise where an agent's process is behind it: no agent approves of itself, whatever token it has found."""
         client, server = tuple(connection["client"]), tuple(connection["server"])
         report = self.site.live.report
         service = report.pid if report else 0
-        peer = await self._in_thread(lambda: peer_of(client, server, service))
+        peer = await self._threads.run(peer_of, client, server, service)
         if peer == "agent":
             said = "Only a person may do this, and the request comes from inside a run of Sortie."
             raise Refusal(403, "agent", said)
@@ -52,7 +63,3 @@ class Doorman:
                 return known + [(row.digest, row.scope) for row in tokens(db)]
         except (SortieError, sqlite3.Error):
             return known  # without a store those of the workflow count
-
-    async def _in_thread(self, call: Callable[[], T]) -> T:
-        self._threads = self._threads or anyio.CapacityLimiter(_AT_ONCE)
-        return await anyio.to_thread.run_sync(call, limiter=self._threads)

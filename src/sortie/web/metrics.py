@@ -131,7 +131,7 @@ def _state(status: Status) -> dict[str, dict[Series, float]]:
     return {
         "sessions_running": _one(len(status.running)),
         "sessions_retrying": _one(len(status.retrying)),
-        "slots_available": _one(max(status.slots - len(status.running), 0)),
+        "slots_available": {} if status.slots is None else _one(max(status.slots - len(status.running), 0)),
         "active_sessions_elapsed_seconds": _one(sum(run.age for run in status.running)),
         "budget_exhausted_issues": _by_label(used_up),
         "waiting_for_person": _by_label(Counter(need.kind for need in status.needs_person)),

@@ -5,6 +5,7 @@ Every page says of when it is, how the service stands, and whether its reader ma
 
 from __future__ import annotations
 
+import secrets
 import time
 from functools import cache
 from pathlib import Path
@@ -62,7 +63,13 @@ def environment() -> Environment:
     found.filters |= {one.__name__: one for one in (*filters, show.issue_path, show.task_path, show.run_path)}
     found.filters |= {"counted": show.count, "commands": commands}
     found.filters |= {"chip_name": show.word, "anchor": show.anchor}
-    found.globals |= {"query": show.query, "static": address, "version": __version__, "build": digest()}
+    found.globals |= {
+        "once": _once,
+        "query": show.query,
+        "static": address,
+        "version": __version__,
+        "build": digest(),
+    }
     return found
 
 
@@ -84,6 +91,11 @@ def page(
         **context,
     )
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
+
+
+def _once() -> str:
+    """The mark of one form on one page."""
+    return secrets.token_urlsafe(12)
 
 
 def may_operate(request: Request) -> bool:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+import anyio.to_thread
 import msgspec
 import uvicorn
 
@@ -25,6 +26,8 @@ from .connection import MOST_REQUESTS, BoundedConnection
 from .site import Site
 
 KEEP_ALIVE = 10
+# More threads that compute do not make more reports, and leave the loop no time to answer anybody.
+REPORTS_AT_ONCE = 8
 # A stream is told that we end; an answer that takes longer is not waited for.
 LAST_ANSWERS_WITHIN = 1
 # The request line and all headers together.
@@ -64,6 +67,11 @@ def serve_store(site: Site, listening: socket.socket) -> None:
 class _Server(uvicorn.Server):
     """Ends in the same way whatever asks it to; the one of the library would raise the signal once more."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # This is what plain handlers run in; whatever must not wait behind reports has threads of its own, or none.
+        anyio.to_thread.current_default_thread_limiter().total_tokens = REPORTS_AT_ONCE
+        await super().startup(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
@@ -81,7 +89,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _server(site: Site) -> uvicorn.Server:
+def _server(site: Site) -> _Server:
     _prepare(site)
     return _Server(configured(site))
 
@@ -110,8 +118,16 @@ def _prepare(site: Site) -> None:
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # Below that it tells of clients that speak no HTTP or are too many, as often as they please.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    log = logging.getLogger("uvicorn.error")
+    log.setLevel(logging.ERROR)
+    log.addFilter(_is_a_fault)
     sys.stderr = _WithoutSecrets(sys.stderr, site.hide)
+
+
+def _is_a_fault(record: logging.LogRecord) -> bool:
+    """Answers that are not waited for at our end are given up on purpose: neither that nor their number is news."""
+    was_given_up = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+    return not (was_given_up or "graceful shutdown" in record.getMessage())
 
 
 class _WithoutSecrets(io.TextIOBase):

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.policy import day_of
+from ..core.policy import Policy, day_of
 from ..core.redact import Redactor
 from ..errors import SortieError
 from ..plans.load import examine as examine_plan
 from ..plugins import kinds
 from ..reports.health import Health, health_report
+from ..reports.rules import rules_in_force
 from ..reports.status import Status, status_report
 from ..reports.timeline import Timeline, timeline
 from ..reports.transcript import Transcript, transcript
@@ -37,6 +38,7 @@ from ..store.lock import holder_of
 from ..workflow.config import Config, ServerConfig
 from ..workflow.loader import examine
 from ..workflow.variables import env_file_of
+from .threads import Threads
 
 if TYPE_CHECKING:
     from ..engine.report import LiveReport
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 # For so long the last word of a service stands for the present.
 LIVE_FOR = 5.0
 SETTINGS_FOR = 2.0
+# Each waits for a few seconds for what the service replies.
+DECISIONS_AT_ONCE = 16
 LAGS_KEPT = 600
 
 Files = tuple[tuple[int, ...], ...]
@@ -70,7 +74,8 @@ class Live:
 class Site:
     """`place` is what was named when it was started: a workflow, a plan or a store. `is_plan` says that the store
     is that of a plan; `host` is where we listen; a `read_only` site changes nothing; `server` are the settings that
-    we were started with, those of the workflow if left out. Safe to use from several threads."""
+    we were started with, those of the workflow if left out; `decisions` are threads for people's commands. Safe to
+    use from several threads."""
 
     def __init__(
         self,
@@ -90,6 +95,7 @@ class Site:
         self.host = host
         self.read_only = read_only
         self.started_at = time.time()
+        self.decisions = Threads(DECISIONS_AT_ONCE)
         self._settings: _Settings | None = None
         self._reading = threading.Lock()
         self._server_secrets = server.secrets if server else ()
@@ -130,10 +136,12 @@ class Site:
 
     def health(self, db: sqlite3.Connection) -> Health:
         """What the service stands on, with what only that knows."""
+        # Where a service listens is settled when it starts; of one that did not start us we know the file alone.
+        config = self.config if self.read_only else replace(self.config, server=self.server)
         return health_report(
             db,
             database=self.database,
-            config=self.config,
+            config=config,
             broken=self.is_broken,
             service=holder_of(self.database),
             now=time.time(),
@@ -157,16 +165,20 @@ class Site:
             now=time.time(),
             served=self.is_served,
             hide=self.hide,
-            policy=self.config.policy(),
+            policy=self.rules(db) or self.config.policy(),
             before=before,
             limit=limit,
             everything=everything,
         )
 
+    def rules(self, db: sqlite3.Connection) -> Policy | None:
+        """Those that are in force; None where nobody knows them."""
+        return rules_in_force(db, self.config, broken=self.is_broken, served=self.is_served)
+
     def usage(self, db: sqlite3.Connection, days: int) -> UsageReport:
-        """Of the last so many days; of a workflow that is broken, nobody knows the limits."""
-        per_day = None if self.is_broken else self.config.budget.per_day
-        return usage_report(db, today=day_of(time.time()), days=days, per_day=per_day)
+        """Of the last so many days."""
+        rules = self.rules(db)
+        return usage_report(db, today=day_of(time.time()), days=days, per_day=rules.per_day if rules else None)
 
     def transcript(self, run_id: str, *, limit: int, after: str = "", before: str = "") -> Transcript:
         """What was said in a run that is on record: only that names a file."""

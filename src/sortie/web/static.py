@@ -51,7 +51,8 @@ def address(name: str) -> str:
     return f"{STATIC}/{digest()}/{name}"
 
 
-def _serve(request: Request) -> Response:
+async def _serve(request: Request) -> Response:
+    # From memory, and so in no thread: it would wait behind reports for one.
     build, name = request.path_params["build"], request.path_params["name"]
     content = files().get(name)
     if content is None:

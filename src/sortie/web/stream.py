@@ -8,6 +8,7 @@ connection, and one that comes back with the number of its last event goes on th
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Awaitable, Callable
 
 import anyio
 from starlette.concurrency import run_in_threadpool
@@ -18,10 +19,14 @@ from starlette.types import Receive, Scope, Send
 
 from ..errors import SortieError
 from ..store.queries import find_issue
+from ..store.web_tokens import Scope as TokenScope
 from .addresses import API_V2
 from .feed import Feed, FeedEnded, Position, unreadable
 from .json_api import Problem
 from .site import Site
+
+# Whether the token that let the reader in still does.
+StillAllows = Callable[[TokenScope], Awaitable[bool]]
 
 PATH = f"{API_V2}/events/stream"
 # No log is longer: SQLite counts to 2^63.
@@ -39,22 +44,23 @@ def routes(site: Site) -> list[BaseRoute]:
             issue_id = await run_in_threadpool(_issue, site, request.query_params.get("issue"))
         except Problem as problem:
             return problem.answer()
-        return EventStream(feed, after, issue_id)
+        return EventStream(feed, after, issue_id, request.state.still_allows)
 
     return [Route(PATH, stream, methods=["GET"])]
 
 
 class EventStream(Response):
-    """Speaks until the reader leaves or the store is gone."""
+    """Speaks until the reader leaves, may listen no more, or the store is gone."""
 
     media_type = "text/event-stream; charset=utf-8"
 
-    def __init__(self, feed: Feed, after: int | None, issue_id: str | None) -> None:
+    def __init__(self, feed: Feed, after: int | None, issue_id: str | None, still_allows: StillAllows) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self.feed = feed
         self.after = after
         self.issue_id = issue_id
+        self.still_allows = still_allows
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -68,25 +74,26 @@ class EventStream(Response):
                 group.start_soon(leave_with_reader)
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 if scope["method"] != "HEAD":
-                    await _speak(position, send)
+                    await self._speak(position, send)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 group.cancel_scope.cancel()
         except Problem as problem:
             await problem.answer()(scope, receive, send)
 
-
-async def _speak(position: Position, send: Send) -> None:
-    said = _COME_BACK
-    is_over = False
-    while True:
-        # Waits for a reader that is slow; one that does not read at all is cut off by the connection.
-        await send({"type": "http.response.body", "body": said, "more_body": True})
-        if is_over:
-            return
-        try:
-            said = await position.next()
-        except FeedEnded as ended:
-            said, is_over = ended.last_words, True
+    async def _speak(self, position: Position, send: Send) -> None:
+        said = _COME_BACK
+        is_over = False
+        while True:
+            # Waits for a reader that is slow; one that does not read at all is cut off by the connection.
+            await send({"type": "http.response.body", "body": said, "more_body": True})
+            if is_over:
+                return
+            try:
+                said = await position.next()
+            except FeedEnded as ended:
+                said, is_over = ended.last_words, True
+            if not await self.still_allows("read"):
+                return  # whoever asks again is told why
 
 
 def _after(request: Request) -> int | None:

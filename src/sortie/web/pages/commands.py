@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Mapping
 from urllib.parse import parse_qs
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -30,33 +30,45 @@ TASK_VERBS = ("reopen", "skip", "accept", "stop")
 MOST_FIELDS = 20
 REPLY_WITHIN = 3.0
 ASK_EVERY = 0.03
-# Who clicks twice means it once.
-SAME_CLICK = 5.0
+# Who clicks twice means it once: so long and so many forms that were sent are known again.
+SAME_FORM = 600.0
+MOST_FORMS = 1000
+LONGEST_MARK = 100
 # Where a button may lead back to: pages of ours that show a reply.
 _BACK = re.compile(r"/|/issues/[!-~]*|/plan(?:/[!-~]*)?|/runs/[!-~]*")
 
 
-class Clicks:
-    """Commands of the last moments, so that the same click is not carried out twice."""
+class SentForms:
+    """The forms that were sent lately, by the mark that each got when its page was made: what is sent again is not
+    carried out again. A mark stands for what it was sent with, so that who goes back and writes something else is
+    heard. Without one, as scripts send it, everything counts."""
 
     def __init__(self) -> None:
-        self._given: dict[tuple[str, str, str], tuple[float, int]] = {}
+        self._sent: dict[tuple[str, str, str, str], tuple[float, int]] = {}
         self._lock = threading.Lock()
 
-    def command(self, site: Site, verb: str, issue: str, text: str) -> int:
-        """Its number; one that was just given is not given again."""
-        key, now = (verb, issue, text), time.monotonic()
+    def command(self, site: Site, once: str, verb: str, issue: str, text: str) -> int:
+        """Its number; that of the first time where the form was sent before."""
+        if not 0 < len(once) <= LONGEST_MARK:
+            return _left(site, verb, issue, text)
+        form, now = (once, verb, issue, text), time.monotonic()
         with self._lock:
-            recent = {one: given for one, given in self._given.items() if now - given[0] < SAME_CLICK}
-            if key not in recent:
-                (number,) = add_commands(site.database, verb, [issue], text=text)
-                recent[key] = (now, number)
-            self._given = recent
-            return recent[key][1]
+            sent_at, number = self._sent.get(form, (0.0, 0))
+            if not number or now - sent_at > SAME_FORM:
+                number = _left(site, verb, issue, text)
+                self._sent[form] = (now, number)
+                while len(self._sent) > MOST_FORMS:
+                    self._sent.pop(next(iter(self._sent)))
+        return number
+
+
+def _left(site: Site, verb: str, issue: str, text: str) -> int:
+    (number,) = add_commands(site.database, verb, [issue], text=text)
+    return number
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    clicks = Clicks()
+    sent = SentForms()
 
     async def command(request: Request) -> Response:
         verb = request.path_params["verb"]
@@ -66,7 +78,7 @@ def routes(site: Site) -> list[BaseRoute]:
             return error_page(site, request, 403, "You may look here, and change nothing.")
         fields = await _fields(request)
         named = request.path_params["identifier"] or request.query_params.get("named", "")
-        reply = await run_in_threadpool(_carried_out, site, clicks, verb, named, fields.get("text", ""))
+        reply = await site.decisions.run(_carried_out, site, sent, verb, named, fields)
         name = replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
         back = fields.get("back", "")
         path = back if _BACK.fullmatch(back) else show.issue_path(named)
@@ -75,8 +87,9 @@ def routes(site: Site) -> list[BaseRoute]:
     return [Route("/issues/{identifier:path}/{verb}", command, methods=["POST"])]
 
 
-def _carried_out(site: Site, clicks: Clicks, verb: str, named: str, text: str) -> Reply:
+def _carried_out(site: Site, sent: SentForms, verb: str, named: str, fields: Mapping[str, str]) -> Reply:
     """What the service says to it. Blocks."""
+    text = fields.get("text", "") if verb == "answer" else ""
     if verb == "answer" and (problem := problem_with_answer(text)):
         return Reply(False, problem)
     try:
@@ -84,7 +97,7 @@ def _carried_out(site: Site, clicks: Clicks, verb: str, named: str, text: str) -
             issue = find_issue(db, named)
             if issue is None and verb != "start":
                 return Reply(False, f"{named} is not known here.")
-            number = clicks.command(site, verb, issue or named, text if verb == "answer" else "")
+            number = sent.command(site, fields.get("once", ""), verb, issue or named, text)
             if not site.is_served:
                 start = start_command(site)
                 return Reply(True, f"The service is not running; this is done when `{start}` starts it.")

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ...core.policy import Spent
 from ...core.schedule import Schedule
 from ...reports.run_detail import RunDetail, run_detail
 from ...reports.runs import RunRow, runs_of_issue
@@ -77,7 +76,7 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
             return None
         story = site.story(db, issue_id, limit=ENTRIES, before=before or None, everything=everything)
         schedule = look(db, issue_id=issue_id).schedule
-        last, spent = _last_run(site, db, issue_id), spent_on_issue(db, issue_id)
+        last, spent, rules = _last_run(site, db, issue_id), spent_on_issue(db, issue_id), site.rules(db)
         used = usage_of_issue(db, issue_id)
         runs = runs_of_issue(db, issue_id, hide=site.hide, limit=RUNS)
     parked = schedule.parked.get(issue_id)
@@ -86,7 +85,7 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
         everything=everything,
         before=before,
         used=used,
-        bars=_limits(site, spent),
+        bars=bars(spent, rules.per_issue if rules else None),
         runs=runs,
         last=last,
         prompts=site.prompts(last.run_id) if last else [],
@@ -113,7 +112,3 @@ def verbs_for(schedule: Schedule, issue_id: str) -> tuple[str, ...]:
 def _last_run(site: Site, db: sqlite3.Connection, issue_id: str) -> RunDetail | None:
     latest = [*runs_of(db, issue_id)][-1:]
     return run_detail(db, latest[0], hide=site.hide) if latest else None
-
-
-def _limits(site: Site, spent: Spent) -> list[Bar]:
-    return bars(spent, None if site.is_broken else site.config.budget.per_issue)

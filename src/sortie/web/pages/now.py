@@ -22,6 +22,7 @@ KINDS = {
     "review": "ready for review",
     "out-of-budget": "out of budget",
     "agent": "agent cannot run",
+    "tracker": "tracker cannot be used",
 }
 
 

@@ -27,7 +27,8 @@ class Part(Struct, Generic[T], frozen=True):
 
 
 class Bar(Struct, frozen=True):
-    """How much of a limit is used; `limit` is None where there is none. `look` is what the style sheet calls it."""
+    """How much of a limit is used; `limit` is None where there is none, or none is known. `look` is what
+    the style sheet calls it."""
 
     title: str
     used: float
@@ -50,16 +51,18 @@ def number_in(text: str | None, default: int) -> int:
 
 
 def bars(spent: Spent, limits: Limits | None) -> list[Bar]:
+    """Limits that are None are not known, which is not the same as that there is none."""
+    without = "no limit" if limits else "limit not known"
     limits = limits or Limits()
     return [
-        bar("Dollars", spent.usd, limits.usd, show.money),
-        bar("Tokens", spent.tokens, limits.tokens, show.tokens),
-        bar("Turns", spent.turns, limits.turns, show.whole),
-        bar("Sessions", spent.sessions, limits.sessions, show.whole),
+        bar("Dollars", spent.usd, limits.usd, show.money, without),
+        bar("Tokens", spent.tokens, limits.tokens, show.tokens, without),
+        bar("Turns", spent.turns, limits.turns, show.whole, without),
+        bar("Sessions", spent.sessions, limits.sessions, show.whole, without),
     ]
 
 
-def bar(title: str, used: float, limit: float | None, words: show.Amount) -> Bar:
+def bar(title: str, used: float, limit: float | None, words: show.Amount, without: str = "no limit") -> Bar:
     share = used / limit if limit else 0.0
     look = "over" if share >= 1 else "near" if share >= 0.8 else "within"
-    return Bar(title, used, limit, words(used), "no limit" if limit is None else f"of {words(limit)}", look)
+    return Bar(title, used, limit, words(used), without if limit is None else f"of {words(limit)}", look)

@@ -33,7 +33,7 @@
     }
   }
 
-  // What is shown is how it was then: no event since, and the stream is alive.
+  // What is shown is how it was then: no event since, the stream is alive, and the page is still given out.
   function confirmAsOf(at) {
     const shown = byId("as-of")?.querySelector("time");
     const old = byId("as-of-age")?.querySelector("time");
@@ -72,7 +72,8 @@
 
   // What became of a command stays for a while, though the page has gone on since.
   let replyUntil = Date.now() + REPLY_FOR;
-  const isControl = (node) => node.matches?.("input, textarea, select, option");
+  // What is hidden in a form is the server's, such as the mark by which it is known when it is sent again.
+  const isControl = (node) => node.matches?.("input:not([type=hidden]), textarea, select, option");
   Object.assign(Idiomorph.defaults.callbacks, {
     // What a reader opened, chose or typed is his.
     beforeAttributeUpdated: (name, node) => {
@@ -99,9 +100,10 @@
     learnClock();
     tick();
   });
+  const buildOf = (text) => /data-build="([0-9a-f]+)"/.exec(text)?.[1];
   // Another build of the server has other pages and scripts: this one would not fit them.
   document.addEventListener("htmx:beforeSwap", (event) => {
-    const build = /data-build="([0-9a-f]+)"/.exec(event.detail.serverResponse)?.[1];
+    const build = buildOf(event.detail.serverResponse);
     if (build && build !== document.body.dataset.build) {
       event.detail.shouldSwap = false;
       location.reload();
@@ -109,8 +111,17 @@
     // A page that tells of an error is a page, too.
     if (event.detail.xhr.status >= 400 && build) event.detail.shouldSwap = true;
   });
+  // The second click of a double click is none: the page may have changed, and it would hit another button.
+  document.addEventListener(
+    "click",
+    (event) => {
+      if (event.detail > 1 && event.target.closest?.("form[method=post] button")) event.preventDefault();
+    },
+    true,
+  );
   document.addEventListener("htmx:afterRequest", (event) => {
     const form = event.detail.elt;
+    if (form === page()) return refreshed(event.detail);
     if (form.tagName !== "FORM") return;
     replyUntil = Date.now() + REPLY_FOR;
     if (byId("reply")?.dataset.ok === "true") form.reset();
@@ -126,6 +137,16 @@
   // -- the stream -------------------------------------------------------------------------------------------------
   let heardAt = 0; // by the server's clock; 0 before the first word, and while nobody is expected to speak
   let broken = false;
+  let current = true; // whether the last refresh was answered with what the page shows
+  let currentAt = now();
+
+  function refreshed({ successful, xhr }) {
+    if (successful && !current) fresh();
+    current = Boolean(successful);
+    if (current) currentAt = now();
+    // A page of ours that tells of an error is shown instead; anything else leaves what was there.
+    else if (!buildOf(xhr.responseText)) stale(currentAt, "The server does not give out this page any more.");
+  }
 
   function stale(since, why) {
     const banner = byId("stale");
@@ -168,15 +189,16 @@
     stream.addEventListener("live", () => {
       heardAt = now();
       if (document.body.classList.contains("is-stale")) {
-        fresh();
+        if (current) fresh();
         refresh();
       }
       const seconds = Number(page().dataset.follow);
       if (seconds && Date.now() - looked >= seconds * 1000) {
         looked = Date.now();
         refresh();
-      } else if (!busy && !timer && !wanted) {
-        confirmAsOf(now());
+      } else if (current && !busy && !timer && !wanted) {
+        currentAt = now();
+        confirmAsOf(currentAt);
       }
     });
   }
