@@ -48,7 +48,7 @@ OVERRIDES = {
     "SORTIE_WORKLOG": ("/log.md", lambda config: config.worklog, Path("/log.md")),
     "SORTIE_SERVER_PORT": ("0", lambda config: config.server.port, 0),
     "SORTIE_SERVER_HOST": ("::1", lambda config: config.server.host, "::1"),
-    "SORTIE_SERVER_PUBLIC_URL": ("https://a.example", lambda config: config.server.public_url, "https://a.example/"),
+    "SORTIE_SERVER_PUBLIC_URL": ("https://a.a", lambda config: config.server.public_url, "https://a.a/"),
     "SORTIE_SERVER_WEBHOOK_SECRET": ("s" * 16, lambda config: config.server.webhook_secret, "s" * 16),
     "SORTIE_SERVER_TOKENS_READ": ("r" * 16, lambda config: config.server.tokens.read, "r" * 16),
     "SORTIE_SERVER_TOKENS_OPERATE": ("o" * 16, lambda config: config.server.tokens.operate, "o" * 16),

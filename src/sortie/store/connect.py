@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -184,7 +185,13 @@ def _require_regular(database: Path) -> None:
     """SQLite opens whatever stands at these names, and waits for ever for the other end of a FIFO."""
     for name in ("", "-journal", "-wal", "-shm"):
         path = database.with_name(database.name + name)
-        if path.exists() and not path.is_file():
+        try:
+            is_regular = stat.S_ISREG(path.stat().st_mode)
+        except PermissionError:
+            raise
+        except OSError:
+            continue  # there is none, or it went this moment with the last connection
+        if not is_regular:
             raise not_a_file(path)
 
 
