@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,13 +12,13 @@ from sortie.core.model import Issue
 from sortie.core.observe import Look
 from sortie.core.policy import Policy
 from sortie.core.redact import Redactor
-from sortie.engine.clock import Clock
 from sortie.engine.context import Context
 from sortie.engine.ledger import Ledger
 from sortie.engine.looker import Looker
 from sortie.engine.report import live_report
 from sortie.errors import SortieError, TrackerError, WorkspaceError
 from sortie.store import Store
+from sortie.testing.fakes import ManualClock
 
 ISSUE = Issue(id="1", identifier="D-1", title="Mend it", state="Todo")
 
@@ -58,7 +57,12 @@ async def looker(tmp_path, source):
     nowhere: Any = None  # a look needs no host
     async with Store.open(tmp_path / "sortie.db", holder={}) as store:
         context = Context(
-            ledger=Ledger(store), clock=Clock(), source=source, hosts=nowhere, redactor=Redactor([]), fence="f"
+            ledger=Ledger(store),
+            clock=ManualClock(),
+            source=source,
+            hosts=nowhere,
+            redactor=Redactor([]),
+            fence="f",
         )
         context.ledger.post(ev.PolicySet(at=0.0, policy=source.policy))
         made = Looker(context, verify=lambda: None)
@@ -144,17 +148,19 @@ DENIED.__cause__ = PermissionError(13, "permission denied")
 
 
 @pytest.fixture
-def outage(looker, source, monkeypatch):
+def outage(looker, source):
     """Lets looks fail, so many seconds after the first one each; the levels of what was noted meanwhile."""
+
+    began = looker._context.clock.now()
 
     async def happen(trouble: SortieError, *looks_after: float) -> list[str]:
         notes: list[str] = []
         heard = looker._context.ledger.listen
         heard(lambda event: notes.append(event.level) if isinstance(event, ev.Noted) else None)
         source.trouble = trouble
-        began = looker._context.clock.now()
+        clock: Any = looker._context.clock
         for seconds in looks_after:
-            monkeypatch.setattr(looker._context.clock, "now", partial(float, began + seconds))
+            clock.advance(began + seconds - clock.now())
             await looker.look()
         return notes
 

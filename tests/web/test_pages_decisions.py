@@ -15,6 +15,7 @@ import pytest
 from sortie.store.commands import pending_commands
 from sortie.store.connect import connect_existing
 from sortie.store.lock import held
+from sortie.web.pages.commands import SentForms
 from sortie.web.replies import MOST, Replies, Shown
 from sortie.web.tokens import new_token
 
@@ -140,10 +141,10 @@ def test_every_form_of_a_page_is_sent_once(server):
     assert len({*given}) == len(given)
 
 
-def test_of_many_forms_the_newest_are_remembered(server, monkeypatch):
-    monkeypatch.setattr("sortie.web.pages.commands.MOST_FORMS", 2)
+def test_of_many_forms_the_newest_are_remembered(server):
+    sent = SentForms(most=2)
     for number in (1, 2, 3, 3, 1):
-        press(server, f"SHOP-{number}", "stop", once=f"form-{number}")
+        sent.command(server.site, f"form-{number}", "stop", f"SHOP-{number}", "")
     assert [issue for _, issue, _ in commands(server)] == ["SHOP-1", "SHOP-2", "SHOP-3", "SHOP-1"]
 
 

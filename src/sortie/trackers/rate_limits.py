@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -130,8 +130,9 @@ class _Call(Struct, frozen=True):
 class CallBudget:
     """Counts the calls of the last minute. It is our own politeness: every call counts, whatever became of it."""
 
-    def __init__(self, per_minute: int) -> None:
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_minute = per_minute
+        self._clock = clock
         self._made: deque[_Call] = deque()
 
     @property
@@ -161,22 +162,23 @@ class CallBudget:
         for_tool = _is_for_a_tool.get()
         if for_tool:
             theirs = [call for call in self._made if call.for_tool]
-            wait = max(_wait(theirs, self._part(SHARE_OF_TOOLS)), _wait(self._made, self._part(OPEN_TO_TOOLS)))
+            wait = max(
+                self._wait(theirs, self._part(SHARE_OF_TOOLS)), self._wait(self._made, self._part(OPEN_TO_TOOLS))
+            )
         else:
-            wait = _wait(self._made, self.of_looks if look else self.per_minute)
+            wait = self._wait(self._made, self.of_looks if look else self.per_minute)
         if not wait:
-            self._made.append(_Call(time.monotonic(), what, look, for_tool))
+            self._made.append(_Call(self._clock(), what, look, for_tool))
         return wait
 
     def _part(self, share: float) -> int:
         return max(int(self.per_minute * share), 1)
 
     def _forget(self) -> None:
-        before = time.monotonic() - MINUTE
+        before = self._clock() - MINUTE
         while self._made and self._made[0].at <= before:
             self._made.popleft()
 
-
-def _wait(calls: Sequence[_Call], most: int) -> float:
-    """In how many seconds there is room for one more, if a minute has so many."""
-    return calls[len(calls) - most].at + MINUTE - time.monotonic() if len(calls) >= most else 0.0
+    def _wait(self, calls: Sequence[_Call], most: int) -> float:
+        """In how many seconds there is room for one more, if a minute has so many."""
+        return calls[len(calls) - most].at + MINUTE - self._clock() if len(calls) >= most else 0.0

@@ -10,7 +10,8 @@ import pytest
 
 from sortie.core.observe import fingerprint, mark, mark_of
 from sortie.errors import TrackerError
-from sortie.trackers.github.comments import LONGEST_BODY, fitting
+from sortie.trackers.github.api import GitHubApi
+from sortie.trackers.github.comments import LONGEST_BODY, fitting, read_comments
 from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.tracker import Candidates
 from sortie.trackers.trust import judged_tracker
@@ -256,9 +257,7 @@ async def test_an_issue_that_was_handed_over_costs_no_further_call(scene: GitHub
 # -- comments ------------------------------------------------------------------------------------------------------
 
 
-async def test_comments_come_with_their_authors_and_all_that_github_allows_are_read(
-    scene: GitHubScene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_comments_come_with_their_authors_and_all_that_github_allows_are_read(scene: GitHubScene) -> None:
     number = scene.open("Task", "Todo")
     scene.overlay.associations["ann"] = "MEMBER"
     for n in range(1150):
@@ -269,8 +268,9 @@ async def test_comments_come_with_their_authors_and_all_that_github_allows_are_r
     assert (comments[-1].author, comments[-1].author_id, comments[-1].association) == ("ann", "ann", "MEMBER")
     bodies = [comment.body for comment in comments]
     assert bodies == [*(f"Comment {n}" for n in range(1150)), "The last"]
-    monkeypatch.setattr("sortie.trackers.github.comments.MOST_PAGES", 3)
-    few = (await tracker.fetch_issue(str(number))).comments or ()
+    api = GitHubApi(scene.settings())
+    few = await read_comments(api, await api.fetch(number), most_pages=3)
+    await api.aclose()
     assert [comment.body for comment in few] == ["[The first 900 comments are left out.]", *bodies[900:]]
     await tracker.aclose()
 

@@ -296,12 +296,13 @@ async def test_a_customer_cannot_push_out_what_somebody_whose_word_counts_said(j
     await tracker.aclose()
 
 
-async def test_of_more_comments_than_jira_allows_the_newest_are_read(
-    jira: JiraFake, tracker: JiraTracker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class Modest(JiraTracker):
+    most_comments = 500
+
+
+async def test_of_more_comments_than_jira_allows_the_newest_are_read(jira: JiraFake) -> None:
     """Which are the first of them moves in steps: a comment of ours does not make others vanish."""
-    monkeypatch.setattr("sortie.trackers.jira.jira.MOST_COMMENTS", 500)
-    issue = with_comments(jira, 1030)
+    issue, tracker = with_comments(jira, 1030), Modest.from_settings(settings(jira.url))
 
     async def bodies() -> list[str]:
         return [comment.body for comment in (await tracker.fetch_issue(str(issue.id))).comments or ()]
@@ -312,6 +313,7 @@ async def test_of_more_comments_than_jira_allows_the_newest_are_read(
     assert len(first) > 500
     await tracker.comment(str(issue.id), "Mine.")
     assert await bodies() == [*first, "Mine."]
+    await tracker.aclose()
 
 
 async def test_what_is_no_comment_is_left_out(jira: JiraFake, tracker: JiraTracker) -> None:

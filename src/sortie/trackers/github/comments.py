@@ -18,13 +18,13 @@ LONGEST_MARK = 1000
 CUT = "\n\n*(The rest was too long for a comment on GitHub and is left out.)*"
 
 
-async def read_comments(api: GitHubApi, record: Record) -> tuple[Comment, ...]:
+async def read_comments(api: GitHubApi, record: Record, most_pages: int = MOST_PAGES) -> tuple[Comment, ...]:
     """Oldest first; of too many the last ones, below a note that says so."""
-    first = max((record.comments + PAGE - 1) // PAGE - MOST_PAGES + 1, 1)
+    first = max((record.comments + PAGE - 1) // PAGE - most_pages + 1, 1)
     note = f"[The first {(first - 1) * PAGE} comments are left out.]"
     following: dict[str, str] | None = {"page": str(first)} if first > 1 else {}
     found: dict[str, Comment] = {}
-    for page in range(first, first + MOST_PAGES + 1):
+    for page in range(first, first + most_pages + 1):
         if following is None:
             break
         params = {"per_page": str(PAGE), **following}

@@ -57,6 +57,7 @@ class JiraTracker:
     """Customers of a service desk write to a project too: by default only accounts of the site are trusted."""
 
     trusted_by_default = ("@atlassian",)
+    most_comments = MOST_COMMENTS
 
     def __init__(self, settings: TrackerSettings) -> None:
         self._api = JiraApi(settings)
@@ -169,7 +170,7 @@ class JiraTracker:
     async def _comments(self, path: str) -> tuple[Comment, ...]:
         """The oldest first."""
         page = await self._comment_page(path, 0)
-        start = max((page.total - MOST_COMMENTS) // PER_PAGE, 0) * PER_PAGE
+        start = max((page.total - self.most_comments) // PER_PAGE, 0) * PER_PAGE
         note = f"[The first {start} comments are left out.]"
         found = [] if start else page.comments
         read_to = start or len(page.comments)

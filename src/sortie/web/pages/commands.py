@@ -43,7 +43,8 @@ class SentForms:
     carried out again. A mark stands for what it was sent with, so that who goes back and writes something else is
     heard. Without one, as scripts send it, everything counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_FORMS) -> None:
+        self._most = most
         self._sent: dict[tuple[str, str, str, str], tuple[float, int]] = {}
         self._lock = threading.Lock()
 
@@ -57,7 +58,7 @@ class SentForms:
             if not number or now - sent_at > SAME_FORM:
                 number = _left(site, verb, issue, text)
                 self._sent[form] = (now, number)
-                while len(self._sent) > MOST_FORMS:
+                while len(self._sent) > self._most:
                     self._sent.pop(next(iter(self._sent)))
         return number
 
