@@ -100,7 +100,7 @@ def _operate(verb: str, issues: tuple[str, ...], everything: bool, kind: str | N
 
 def carry_out(config: Config, verb: str, named: list[str], text: str = "") -> int:
     """See to it that it is done, and tell what became of it."""
-    _refuse_agents(config, verb)
+    refuse_agents(config.db_path, f"{verb} an issue", "service", ".sortie/status")
     outcomes = _carry_out(config, verb, named, text)
     for issue, outcome in zip(named, outcomes, strict=True):
         said = outcome.outcome if outcome.ok or verb == "start" else _refusal(config, issue, outcome)
@@ -108,14 +108,16 @@ def carry_out(config: Config, verb: str, named: list[str], text: str = "") -> in
     return DONE if all(outcome.ok for outcome in outcomes) else FAILED
 
 
-def _refuse_agents(config: Config, verb: str) -> None:
-    """An agent decides nothing about the issues of the service that it works for."""
-    with closing(connect_readonly(config.db_path)) as db:
+def refuse_agents(database: Path, what: str, whole: str, file: str) -> None:
+    """An agent decides nothing about what it works for: that store and its `whole`. In `file` it may say something.
+
+    A store that is not ours says so here, before anything is changed."""
+    with closing(connect_readonly(database)) as db:
         (store_id,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
     if is_in_a_run_of(store_id):
         raise SortieError(
-            f"Only a person may {verb} an issue, and this command runs inside a run of the same service.",
-            fix="Write what you need into .sortie/status, and end your turn.",
+            f"Only a person may {what}, and this command runs inside a run of the same {whole}.",
+            fix=f"Write what you need into {file}, and end your turn.",
         )
 
 

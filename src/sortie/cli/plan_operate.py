@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import SortieError, StoreLocked
+from ..errors import StoreLocked
 from ..plans.plan import Plan
-from ..process.ancestry import is_in_a_run_of
 from .format import clean, runnable
 from .main import DONE, FAILED
 from .plan import load, load_to_look, plan_option, require_store, require_task
@@ -107,16 +105,9 @@ def _decide(verb: str, tasks: tuple[str, ...], plan: Plan) -> int:
 
 
 def _refuse_agents(plan: Plan, verb: str) -> None:
-    """An agent decides nothing about the tasks of the plan that it works for."""
-    from ..store.connect import connect_readonly
+    from .operate import refuse_agents
 
-    with closing(connect_readonly(plan.store)) as db:  # one that is not ours says so here
-        (store_id,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
-    if is_in_a_run_of(store_id):
-        raise SortieError(
-            f"Only a person may {verb} a task, and this command runs inside a run of the same plan.",
-            fix="Write what you need into status.json, and end your turn.",
-        )
+    refuse_agents(plan.store, f"{verb} a task", "plan", "status.json")
 
 
 def _carry_out(plan: Plan, verb: str, tasks: list[str]) -> list[Reply]:
