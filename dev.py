@@ -74,8 +74,8 @@ def keep_in_memory() -> None:
 
 
 def workers() -> int:
-    """One more than there are cores: tests with real agents mostly wait for them."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two more than there are cores: tests with real agents mostly wait for them."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def check_python() -> None:

@@ -24,6 +24,7 @@ from sortie.peers.place import place_at
 from sortie.peers.roster import Roster
 
 KILLS_PER_ACKNOWLEDGEMENT = 0.02
+WRITTEN_PER_SAVE = 8 * 1024
 PATIENCE = 120.0
 MAINTAINER = Author(name="Maintainer", role="maintainer")
 
@@ -67,12 +68,18 @@ def _write_all(directory: Path, writers: int, writer: int, numbers: range, attem
 
 
 def edit(directory: Path, seed: int) -> None:
-    """Read the file, take some time, save it with one line more; now by a rename, now in place; until the end."""
+    """Read the file, take some time, save it with one line more; now by a rename, now in place; until the end.
+
+    That is done once for so much that the others have written: as often on a fast machine as on a slow one."""
     chance = random.Random(seed)
     path = directory / "MAILBOX.md"
     number = 0
+    enough = 0
     while not (directory / "stop").exists():
         opened = path.read_bytes()
+        if len(opened) < enough:
+            select.select([], [], [], 0.005)
+            continue
         if not opened.rstrip().endswith(b"|"):
             continue  # another editor would say that the file is being written
         end = time.monotonic() + chance.uniform(0.0, 0.04)
@@ -87,7 +94,7 @@ def edit(directory: Path, seed: int) -> None:
             beside.replace(path)
         number += 1
         (directory / "saved").write_text(str(number))
-        select.select([], [], [], chance.uniform(0.1, 0.4))
+        enough = len(opened) + WRITTEN_PER_SAVE
 
 
 class _Writer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from uuid import uuid4
 
 import pytest
 
@@ -117,11 +118,12 @@ def test_a_turn_whose_process_died_is_told_as_interrupted(tmp_path, register):
 
 def test_a_turn_of_which_a_process_lives_on_is_alive(tmp_path, register):
     """Its orchestrator was killed, and its agent works on."""
-    program = BEGIN.replace("began=1.0", "began=1.0, run_id='run-1'")
+    run_id = uuid4().hex  # no other test on this machine has a run of that name
+    program = BEGIN.replace("began=1.0", f"began=1.0, run_id='{run_id}'")
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path), "Alice"], stdin=-1, stdout=-1, text=True
     )
-    agent = subprocess.Popen(["sleep", "60"], env={**os.environ, RUN_MARK: "run-1"})
+    agent = subprocess.Popen(["sleep", "60"], env={**os.environ, RUN_MARK: run_id})
     try:
         assert process.communicate("begin\n\n")[0] == "1\n"
         with pytest.raises(SortieError, match="Turn 1, of Alice"):
