@@ -13,7 +13,7 @@ from .scene import BLOCK, REVIEW, WAIT, WORKFLOW, Scene, ask, wait_until
 
 ROW = {
     *("issue_id", "identifier", "attempt", "agent", "workspace", "started_at", "completed_at", "status", "error"),
-    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd", "run_id", "model"),
+    *("turns", "soft_stop", "reason", "session_id", "tokens", "cost_usd", "run_id", "model", "measured"),
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sortie.core import events as ev
+from sortie.core.conclude import AGENT_FAULTS
 from sortie.core.model import Usage
 
 Counted = dict[tuple[str, ...], float]
@@ -89,7 +90,8 @@ class Recount:
             self.counted["runs_stopped_by_budget", "turns"] += 1
         row = self._used("", run["agent"], event)
         row[0] += 1
-        row[1] += event.turns > 0 and event.usage == Usage()
+        could_run = event.turns or event.error_kind not in AGENT_FAULTS
+        row[1] += bool(run.get("turn") and could_run) and event.usage == Usage()
 
     def _park(self, park: ev.Park) -> None:
         self.counted["issue_parks", park.kind] += 1

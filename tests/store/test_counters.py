@@ -17,7 +17,7 @@ from sortie.core.schedule import Schedule
 from sortie.store import Store
 from sortie.store.connect import connect_readonly, migrate
 from sortie.store.counters import HISTOGRAMS, Counts, counters, histograms
-from sortie.store.queries import events
+from sortie.store.queries import events, history
 from sortie.store.tables import apply, write
 
 from .counting import Recount
@@ -216,9 +216,15 @@ async def test_a_run_that_worked_and_told_of_nothing_is_unmeasured_and_not_free(
             claimed("2", "r2"), turn(1, "2", "r2"), ended("2", "r2", usage=Usage(5)), settled("2", "r2")
         )
         await store.append(claimed("3", "r3"), ended("3", "r3", "failed", turns=0), settled("3", "r3"))
+        stopped = ended("4", "r4", "cancelled", turns=0)
+        await store.append(claimed("4", "r4"), turn(1, "4", "r4"), stopped, settled("4", "r4"))
+        refused = ended("5", "r5", "failed", turns=0, error_kind="agent_auth")
+        await store.append(claimed("5", "r5"), turn(1, "5", "r5"), refused, settled("5", "r5"))
     with closing(connect_readonly(path)) as db:
-        rows = db.execute("SELECT identifier, runs, unmeasured FROM usage ORDER BY issue_id").fetchall()
-    assert rows == [("DEMO-1", 1, 1), ("DEMO-2", 1, 0), ("DEMO-3", 1, 0)]
+        rows = db.execute("SELECT issue_id, runs, unmeasured FROM usage ORDER BY issue_id").fetchall()
+        measured = {row.issue_id: row.measured for row in history(db)}
+    assert rows == [("1", 1, 1), ("2", 1, 0), ("3", 1, 0), ("4", 1, 1), ("5", 1, 0)]
+    assert measured == {"1": False, "2": True, "3": True, "4": False, "5": True}
 
 
 async def test_a_run_whose_agent_was_never_asked_is_no_dispatch_that_worked(path):

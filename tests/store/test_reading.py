@@ -58,6 +58,7 @@ async def test_a_history_row_is_exactly_what_the_command_prints(store):
             "tokens": {"input": 100, "output": 20, "cache_read": 7, "total": 120},
             "cost_usd": 0.25,
             "model": "",
+            "measured": True,
         }
     ]
 

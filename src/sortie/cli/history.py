@@ -64,7 +64,7 @@ def _cells(row: HistoryRow, reason: str) -> tuple[str, ...]:
         str(row.attempt),
         row.soft_stop or row.status,
         str(row.turns),
-        amount(row.tokens.total),
+        amount(row.tokens.total) if row.measured else "?",
         f"${row.cost_usd:.2f}" if row.cost_usd else "-",
         duration(took),
         reason,

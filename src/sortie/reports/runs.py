@@ -28,7 +28,7 @@ _ORDER = {"ended": "id", "cost": "cost_usd", "tokens": "total_tokens", "turns": 
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
-    """One finished run. `measured` is False where it had turns and told nothing of what they used."""
+    """One finished run. `measured` is False where it told nothing of what it used."""
 
     run_id: str
     issue_id: str
@@ -170,7 +170,7 @@ def run_row(row: HistoryRow, hide: Hide) -> RunRow:
         cache_read_tokens=tokens.cache_read,
         total_tokens=tokens.total,
         cost_usd=row.cost_usd,
-        measured=not row.turns or bool(tokens.total or row.cost_usd),
+        measured=row.measured,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 EARLIER_FIGURES = """
 INSERT INTO usage
 SELECT substr(completed_at, 1, 10), agent_adapter, '', issue_id, max(identifier), count(*),
-       sum(turns > 0 AND max(input_tokens, output_tokens, cache_read_tokens, cost_usd) = 0),
+       sum(NOT measured),
        sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), total(cost_usd)
 FROM run_history GROUP BY 1, 2, 4;
 

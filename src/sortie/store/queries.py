@@ -27,7 +27,8 @@ class Tokens(Struct, frozen=True):
 
 
 class HistoryRow(Struct, frozen=True, kw_only=True):
-    """One finished run, in the form `sortie history --json` prints it."""
+    """One finished run, in the form `sortie history --json` prints it. `measured` is False where it told nothing of
+    what it used."""
 
     run_id: str
     issue_id: str
@@ -46,6 +47,7 @@ class HistoryRow(Struct, frozen=True, kw_only=True):
     tokens: Tokens
     cost_usd: float
     model: str = ""
+    measured: bool = True
 
 
 # Which column holds which field.
@@ -231,7 +233,7 @@ def history_row(fields: dict[str, Any]) -> HistoryRow:
         fields["started_at"] = fields["completed_at"] = _UNKNOWN_TIME
         fields["error"] = f"{fields['error'] or ''} (the times of this run cannot be read)".strip()
     tokens = Tokens(*(fields.pop(name) for name in Tokens.__struct_fields__))
-    return HistoryRow(**fields, tokens=tokens)
+    return HistoryRow(**fields | {"tokens": tokens, "measured": bool(fields["measured"])})
 
 
 def _event(seq: int, data: str, at: float, kind: str, issue_id: str, run_id: str) -> ev.AnyEvent:

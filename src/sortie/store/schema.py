@@ -274,12 +274,16 @@ CREATE TABLE answers (
 CREATE INDEX answers_of_issue ON answers (issue_id, number);
 
 ALTER TABLE run_history ADD COLUMN model TEXT NOT NULL DEFAULT '';
+-- Whether it told what it used; of earlier runs only those that completed a turn are known to have used anything.
+ALTER TABLE run_history ADD COLUMN measured INTEGER NOT NULL DEFAULT 1;
+UPDATE run_history SET measured = 0
+WHERE turns > 0 AND max(input_tokens, output_tokens, cache_read_tokens, cost_usd) = 0;
 -- Found without reading all: who opened the store last, and what an issue was called.
 CREATE INDEX events_opened ON events (kind, seq) WHERE kind = 'opened';
 CREATE INDEX events_seen ON events (issue_id, seq) WHERE kind = 'seen';
 
--- What was used, by the day that pays. A run counts on the day of its end; `unmeasured` are those of them that had
--- turns and told nothing of what they used.
+-- What was used, by the day that pays. A run counts on the day of its end; `unmeasured` are those of them that told
+-- nothing of what they used.
 CREATE TABLE usage (
     day TEXT NOT NULL,
     agent TEXT NOT NULL,

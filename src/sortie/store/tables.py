@@ -19,7 +19,7 @@ from ..core.policy import Spent
 from ..core.records import Answer, Claim, Pause, WorkspaceRecord
 from ..core.schedule import Part, Schedule, Touched
 from .counters import Counts, count
-from .usage import add_charge, add_run
+from .usage import add_charge, add_run, is_measured
 
 
 class Change(NamedTuple):
@@ -191,14 +191,15 @@ def _run_ended(db: Connection, event: ev.RunEnded, claim: Claim) -> None:
         """INSERT INTO run_history (
                run_id, issue_id, identifier, attempt, agent_adapter, workspace, started_at, completed_at,
                status, error, turns, soft_stop, reason, session_id,
-               input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd, model)
+               input_tokens, output_tokens, cache_read_tokens, total_tokens, cost_usd, model, measured)
            VALUES (?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'),
-               strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+               strftime('%Y-%m-%dT%H:%M:%SZ', ?, 'unixepoch'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
            ON CONFLICT (run_id) DO NOTHING""",
         (
             *(claim.run_id, claim.issue_id, claim.identifier, claim.attempt, claim.agent, claim.workspace),
             *(claim.claimed_at, event.at, event.status, event.error or None, event.turns, event.soft_stop),
             *(event.reason, event.session_id or claim.session_id, *amounts, event.model),
+            is_measured(event, claim),
         ),
     )
     db.execute(_ADD_TO_TOTALS, (event.status, 1, event.turns, seconds, *amounts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlite3 import Connection
 
 from ..core import events as ev
+from ..core.conclude import AGENT_FAULTS
 from ..core.model import Usage
 from ..core.policy import day_of
 from ..core.records import Claim
@@ -25,7 +26,14 @@ def add_charge(db: Connection, event: ev.Charged, run: Claim | None) -> None:
 
 
 def add_run(db: Connection, event: ev.RunEnded, run: Claim) -> None:
-    """What it used was charged on its way; one that had turns and told of nothing is not measured."""
-    unmeasured = event.turns > 0 and event.usage == Usage()
+    """What it used was charged on its way."""
+    unmeasured = not is_measured(event, run)
     whose = (day_of(event.at), run.agent, event.model, run.issue_id, run.identifier)
     db.execute(_ADD, (*whose, 1, unmeasured, 0, 0, 0, 0.0))
+
+
+def is_measured(event: ev.RunEnded, run: Claim) -> bool:
+    """False for one that told nothing of what it used, though its agent was at work; a turn that was cut short is
+    work too, unless the agent could not run at all."""
+    could_not_run = event.status == "failed" and event.error_kind in AGENT_FAULTS and not event.turns
+    return event.usage != Usage() or not run.turn or could_not_run
