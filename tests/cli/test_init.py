@@ -275,6 +275,33 @@ def test_what_no_tracker_takes_is_refused_before_anything_is_written(flags, tmp_
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "address"),
+    [
+        (["github", "--project", "octo/parser"], "https://github.com/octo/parser"),
+        (
+            ["github", "--project", "octo/parser", "--endpoint", "https://ghe.example.com/api/v3"],
+            "https://ghe.example.com/octo/parser",
+        ),
+        (
+            ["github", "--project", "octo/parser", "--endpoint", "https://api.octo.ghe.com"],
+            "https://octo.ghe.com/octo/parser",
+        ),
+        (["jira", "--project", "OCTO"], ""),
+    ],
+)
+def test_an_agent_begins_with_the_code_where_the_tracker_tells_whose_it_is(flags, address, tmp_path, capsys):
+    said = ask(capsys, "init", str(tmp_path), "--tracker", *flags)
+    environ = {"GITHUB_TOKEN": "x", "JIRA_API_TOKEN": "a@example.com:x"}
+    config = load(tmp_path / "WORKFLOW.md", environ=environ, kinds=kinds()).config
+    if address:
+        assert config.hooks.after_create == f"git clone --depth 1 {address}.git ."
+        assert f"Agents begin with a clone of {address}:" in said.out
+    else:
+        assert not config.hooks.after_create
+        assert "Agents begin in an empty directory" in said.out
+
+
 def test_on_a_terminal_the_project_is_asked_for(tmp_path):
     terminal, end = pty.openpty()
     process = subprocess.Popen(

@@ -9,6 +9,7 @@ import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
@@ -56,6 +57,14 @@ agent:
 agent:
   kind: mock                # no program: plays a script, for trying things out""",
 }
+NO_HOOKS = """\
+# hooks:                    # shell commands, run in the workspace
+#   after_create: git clone --depth 1 https://example.com/your/repo.git .
+#   before_run: git pull --rebase"""
+CLONE = """\
+hooks:                      # shell commands, run in the workspace, which is empty at first
+  after_create: git clone --depth 1 {}.git .
+  # before_run: git pull --rebase"""
 # Their programs have to be installed and logged in; `sortie doctor` says what is missing.
 AGENTS |= {
     kind: f"""\
@@ -92,7 +101,11 @@ def init_command(
     elif project or endpoint:
         raise SortieError("--project and --endpoint are for trackers on a server.", fix="Add --tracker.")
     agent = agent or _ask_agent()
-    workflow = _template("WORKFLOW.md").replace("@TRACKER@", block).replace("@AGENT@", AGENTS[agent])
+    code = _repository(project, endpoint) if tracker == "github" and project else ""
+    hooks = CLONE.format(code) if code else NO_HOOKS
+    workflow = _template("WORKFLOW.md")
+    for mark, text in (("@TRACKER@", block), ("@AGENT@", AGENTS[agent]), ("@HOOKS@", hooks)):
+        workflow = workflow.replace(mark, text)
     texts = {"WORKFLOW.md": workflow}
     if not server:
         texts["issues.json"] = _template("issues.json")
@@ -111,9 +124,20 @@ def init_command(
         named = {"project": project, "endpoint": endpoint}
         for key in (key for key, value in named.items() if value and value == getattr(server, key)):
             click.echo(f"Correct tracker.{key} in {clean(str(directory / 'WORKFLOW.md'))}.")
+        click.echo(
+            f"Agents begin with a clone of {clean(code)}: see hooks.after_create in the workflow."
+            if code
+            else "Agents begin in an empty directory: hooks.after_create in the workflow can fetch the code."
+        )
     until_idle = "" if server else " --until-idle"
     click.echo(f"\nNext:\n  {program()} doctor{where}\n  {program()} run{where}{until_idle}")
     return DONE
+
+
+def _repository(project: str, endpoint: str | None) -> str:
+    """Where git finds the code of a GitHub repository: an API is on a path of its site, or on a host below it."""
+    site = urlsplit(endpoint or "https://github.com")
+    return f"{site.scheme}://{site.netloc.removeprefix('api.')}/{project}"
 
 
 def _asked(what: str, usual: str) -> str:
