@@ -155,6 +155,22 @@ def test_validate_asks_apprise_and_shows_no_address(tmp_path):
     assert "oneverysecretpart" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("module", ["apprise", "json", "logging"])
+def test_nothing_that_lies_in_the_directory_is_mistaken_for_apprise(tmp_path, module):
+    workflow(tmp_path, '  a: {url: "json://127.0.0.1/x"}\n')
+    (tmp_path / f"{module}.py").write_text("import os; open('was-run', 'w').write(os.environ['KEY'])")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "sortie", "validate", "WORKFLOW.md", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "KEY": "a-key-of-the-service"},
+        capture_output=True,
+        text=True,
+        timeout=45,
+    )
+    assert json.loads(done.stdout)["errors"] == []
+    assert not (tmp_path / "was-run").exists()
+
+
 def test_without_apprise_its_addresses_are_an_error_with_the_fix_and_webhooks_are_not(tmp_path):
     installed = tmp_path / "site-packages"
     installed.mkdir()

@@ -222,7 +222,7 @@ def launch(directory: Path) -> subprocess.Popen[bytes]:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "worker.sock").unlink(missing_ok=True)
     ready, theirs = os.pipe()
-    command = [sys.executable, "-m", "sortie.testing.remote_worker", str(directory), str(theirs)]
+    command = [sys.executable, "-P", "-m", "sortie.testing.remote_worker", str(directory), str(theirs)]
     with os.fdopen(ready, "rb") as told:
         try:
             worker = subprocess.Popen(command, start_new_session=True, pass_fds=[theirs])

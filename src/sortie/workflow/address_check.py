@@ -37,7 +37,8 @@ def address_problems(channels: Channels) -> Iterator[tuple[str, str]]:
 
 
 def _asked(addresses: list[str]) -> list[str]:
-    command = [sys.executable, "-m", "sortie.notify.addresses"]
+    # With `-P` nothing that lies in our directory is mistaken for a module.
+    command = [sys.executable, "-P", "-m", "sortie.notify.addresses"]
     try:
         done = subprocess.run(
             command, input=json.dumps(addresses), capture_output=True, text=True, timeout=DEADLINE, check=True
