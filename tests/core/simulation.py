@@ -92,7 +92,15 @@ class Simulation:
             self.log.append(event)
             if outdates(event):
                 self._outdated.add(event.issue_id)
+            if isinstance(event, ev.IssueLeft):
+                self._forget(event.issue_id)
             write(self._database, [change])
+
+    def _forget(self, issue_id: str) -> None:
+        """An issue that waits for what people answered leaves only when it is over, or gone from the tracker."""
+        state = self.people.snapshot()[issue_id].state if issue_id in self.people.issues else ""
+        owed = self.unheard.pop(issue_id, None) and state and not self.policy.is_terminal(state)
+        assert not owed, "an answer is forgotten whose issue can go on"
 
     # -- ticks ------------------------------------------------------------------------------------------------
 

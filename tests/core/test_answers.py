@@ -7,6 +7,7 @@ import pytest
 from sortie.core import events as ev
 from sortie.core.decide import Tick, decide
 from sortie.core.narrate import narrate
+from sortie.core.observe import Look, held_elsewhere, observe
 from sortie.core.operator import LONGEST_ANSWER, Reply, answer, problem_with_answer
 from sortie.core.policy import Spent
 from sortie.core.ready_queue import ReadyQueue
@@ -141,6 +142,20 @@ def test_an_answer_belongs_to_its_issue():
     said(made, name="D-2")
     assert begin(made) == []
     assert len(made.answers_for("2")) == 1
+
+
+def test_an_answer_that_no_turn_took_up_is_followed_and_ends_with_its_issue():
+    """It came while the agent handed over; were the issue to come back, it would answer another question."""
+    made = schedule(view("1", state="In Review"), view("2", state="Backlog"), view("3"))
+    for number in (1, 2, 3):
+        said(made, number=number, name=f"D-{number}")
+    assert held_elsewhere(made, {"3"}) == {"1", "2"}
+    for state in ("Done", None):
+        looked = Look(issues={}, states={"2": "Backlog", **({"1": state} if state else {})})
+        for event in observe(made, looked, NOW):
+            made.apply(event)
+        assert held_elsewhere(made, set()) == {"2"}
+    assert [one.issue_id for one in made.answers.values()] == ["2"]
 
 
 def test_an_agent_that_stops_to_ask_before_it_heard_an_answer_goes_on_at_once():

@@ -46,8 +46,16 @@ class Look(Struct, frozen=True, kw_only=True):
 
 def held_elsewhere(schedule: Schedule, active: Collection[str]) -> set[str]:
     """Issues we hold something of that are not among the active ones any more: where did they go?"""
-    held = {*schedule.running, *schedule.waiting, *schedule.parked}
+    held = {*schedule.running, *schedule.waiting, *schedule.parked, *_owed_an_answer(schedule)}
     return {issue_id for issue_id in held if issue_id in schedule.issues and issue_id not in active}
+
+
+def _owed_an_answer(schedule: Schedule) -> Iterable[str]:
+    """Issues whose agents will be told what people answered when they start again, which none does that is over."""
+    for answer in schedule.answers.values():
+        view = schedule.issues.get(answer.issue_id)
+        if view and not schedule.policy.is_terminal(view.state):
+            yield answer.issue_id
 
 
 def in_review(schedule: Schedule) -> list[str]:

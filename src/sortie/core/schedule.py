@@ -153,6 +153,9 @@ class Schedule:
                 self._drop("issues", issue_id)
                 self.skips.pop(issue_id, None)
                 self.inactive.pop(issue_id, None)
+                # Were it to come back, they would answer a question that nobody asks any more.
+                for answer in self.answers_for(issue_id):
+                    self._drop("answers", answer.answer_id)
             case ev.Skipped():
                 self.skips[issue_id] = (event.rule, event.detail)
                 self._touched.append(Touched("issues", issue_id))  # what a skip is written with
