@@ -42,7 +42,7 @@ def wanted(path: str, method: str, *, on_loopback: bool) -> str:
     if path in ("/login", "/logout"):
         return ""
     if method in SAFE:
-        if on_loopback or path.startswith("/static/"):
+        if on_loopback or path.startswith("/static/") or path == "/favicon.ico":
             return ""
         return "metrics" if path == "/metrics" else "read"
     if path.startswith("/webhooks/") or (path.startswith("/api/v1/") and on_loopback):
@@ -88,6 +88,7 @@ def test_there_are_addresses_of_every_part(server):
         "/api/v2/events/stream",
         "/issues/1",
         "/static/",
+        "/favicon.ico",
         "/login",
     ):
         assert part in found

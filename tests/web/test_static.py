@@ -53,6 +53,14 @@ def test_a_file_is_kept_for_good_by_its_address_and_asked_for_anew_by_another(se
     assert (old.status, old.headers["cache-control"]) == (200, "no-cache")
 
 
+def test_the_sign_is_where_browsers_look_for_one_by_themselves(server):
+    answer = server.get("/favicon.ico")
+    assert (answer.status, answer.headers["content-type"]) == (200, "image/svg+xml")
+    assert answer.body == static.files()["sign.svg"]
+    assert answer.headers["cache-control"] == "no-cache"
+    assert server.get("/favicon.ico", if_none_match=answer.headers["etag"]).status == 304
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -28,6 +28,7 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # What shows nothing of the store: the way in and out, and what pages look like.
 DOORS = (addresses.LOGIN, addresses.LOGOUT)
 LOOKS = f"{addresses.STATIC}/"
+SHOWS_NOTHING = (*DOORS, addresses.FAVICON)
 # What comes there proves itself by a signature, and is sent to whichever name the tracker's server knows us by.
 SIGNED = addresses.TRACKER_WEBHOOK
 # The older surface has one address that changes anything, which asks for a look; on loopback it is open, as it was.
@@ -117,7 +118,7 @@ class Guard:
         state["access"], state["still_allows"] = access, partial(self._still_allows, connection)
         if method in SAFE_METHODS:
             wanted: Scope = "metrics" if path == addresses.METRICS else "read"
-            if not (path in DOORS or path.startswith(LOOKS) or access.allows(wanted)):
+            if not (path in SHOWS_NOTHING or path.startswith(LOOKS) or access.allows(wanted)):
                 raise _lacking(access, wanted)
             return receive
         await self._require_permission(connection, access, by_cookie)

@@ -3,6 +3,7 @@
 API = "/api/"
 API_V1 = "/api/v1"
 API_V2 = "/api/v2"
+FAVICON = "/favicon.ico"
 LOGIN = "/login"
 LOGOUT = "/logout"
 METRICS = "/metrics"

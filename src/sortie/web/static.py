@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from .addresses import STATIC
+from .addresses import FAVICON, STATIC
 
 FOLDER = Path(__file__).with_name("static")
 TYPES = {
@@ -52,17 +52,28 @@ def address(name: str) -> str:
 
 
 async def _serve(request: Request) -> Response:
+    return _file(request, request.path_params["name"], for_good=request.path_params["build"] == digest())
+
+
+async def _sign(request: Request) -> Response:
+    """Where browsers look for it when no page has told them of another address."""
+    return _file(request, "sign.svg", for_good=False)
+
+
+def _file(request: Request, name: str, *, for_good: bool) -> Response:
     # From memory, and so in no thread: it would wait behind reports for one.
-    build, name = request.path_params["build"], request.path_params["name"]
     content = files().get(name)
     if content is None:
         return Response("There is no such file.\n", 404, media_type="text/plain")
     tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
-    headers = {"ETag": tag, "Cache-Control": FOR_GOOD if build == digest() else ASK_AGAIN}
+    headers = {"ETag": tag, "Cache-Control": FOR_GOOD if for_good else ASK_AGAIN}
     if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(content, headers={**headers, "Content-Type": TYPES[Path(name).suffix]})
 
 
 def routes() -> list[BaseRoute]:
-    return [Route(f"{STATIC}/{{build}}/{{name:path}}", _serve, methods=["GET"])]
+    return [
+        Route(f"{STATIC}/{{build}}/{{name:path}}", _serve, methods=["GET"]),
+        Route(FAVICON, _sign, methods=["GET"]),
+    ]
