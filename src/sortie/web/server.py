@@ -121,7 +121,9 @@ def _prepare(site: Site) -> None:
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.ERROR)
     log.addFilter(_is_a_fault)
-    sys.stderr = _WithoutSecrets(sys.stderr, site.hide)
+    site.hide("")  # reads the settings, so that their secrets are known before anybody complains
+    # Who complains may be reading them, or wait for who does.
+    sys.stderr = _WithoutSecrets(sys.stderr, site.hide_what_is_known)
 
 
 def _is_a_fault(record: logging.LogRecord) -> bool:
@@ -137,7 +139,8 @@ class _WithoutSecrets(io.TextIOBase):
         self._stream = stream
         self._hide = hide
         self._begun = ""
-        self._lock = threading.Lock()
+        # Of what is thrown away while a line is written, a warning may come from the same thread.
+        self._lock = threading.RLock()
 
     def write(self, text: str) -> int:
         with self._lock:
