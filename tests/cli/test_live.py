@@ -22,7 +22,7 @@ from sortie.core.events import Noted, Park, Retry
 from sortie.core.model import Usage
 from sortie.core.policy import Spent
 from sortie.core.records import ParkedIssue, Waiting
-from sortie.engine.report import LiveReport, RunReport
+from sortie.engine.report import MOST_LISTED, LiveReport, RunReport
 
 from .scene import BLOCK, REVIEW, WAIT
 
@@ -161,7 +161,7 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = ""
                 identifier=f"{prefix}W-{number}",
                 retry=Retry(kind="error", attempt=2, due_at=1030.0, error="it broke"),
             )
-            for number in range(waiting)
+            for number in range(min(waiting, MOST_LISTED))
         ),
         parked=tuple(
             ParkedIssue(
@@ -170,8 +170,10 @@ def glance(running: int = 0, waiting: int = 0, parked: int = 0, prefix: str = ""
                 park=Park(kind="signal", reason="no access", fingerprint=""),
                 since=0.0,
             )
-            for number in range(parked)
+            for number in range(min(parked, MOST_LISTED))
         ),
+        waiting_count=waiting,
+        parked_count=parked,
         ready=7,
         slots=9,
         today=Spent(3, 4, 12_345, 1.5),

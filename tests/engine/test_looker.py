@@ -8,9 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.model import Issue
+from sortie.core.model import Issue, Retry
 from sortie.core.observe import Look
 from sortie.core.policy import Policy
+from sortie.core.records import Waiting
 from sortie.core.redact import Redactor
 from sortie.engine.context import Context
 from sortie.engine.ledger import Ledger
@@ -189,6 +190,16 @@ async def test_the_next_outage_is_told_again(looker, source, outage):
     source.trouble = None
     await looker.look()
     assert await outage(REFUSED, 2, 3) == ["error"]
+
+
+async def test_of_what_waits_and_is_parked_the_first_are_reported_and_how_many(looker):
+    schedule = looker._context.schedule
+    for number in range(100):
+        retry = Retry(kind="error", attempt=2, due_at=float(1000 - number), error="")
+        schedule.waiting[f"w{number}"] = Waiting(issue_id=f"w{number}", identifier=f"W-{number}", retry=retry)
+    report = live_report(looker._context, [])
+    assert [one.identifier for one in report.waiting] == ["W-99", "W-98", "W-97", "W-96", "W-95"]
+    assert (report.waiting_count, report.parked, report.parked_count) == (100, (), 0)
 
 
 @pytest.mark.parametrize(

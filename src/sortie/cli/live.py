@@ -5,12 +5,10 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from ..engine.report import LiveReport, RunReport
+from ..engine.report import MOST_LISTED, LiveReport, RunReport
 from .format import amount, clean, duration, short
 from .live_screen import LONGEST_LINE, SENTENCES, LiveScreen, one_line
 from .printing import Columns
-
-MOST_LISTED = 5
 
 
 class LiveView(LiveScreen[LiveReport]):
@@ -21,8 +19,8 @@ class LiveView(LiveScreen[LiveReport]):
         counts = [
             f"{len(seen.running)} of {seen.slots} running",
             f"{seen.ready} ready",
-            f"{len(seen.waiting)} waiting",
-            f"{len(seen.parked)} parked",
+            f"{seen.waiting_count} waiting",
+            f"{seen.parked_count} parked",
         ]
         spent = f"today {seen.today.sessions} sessions, {amount(seen.today.tokens)} tokens, ${seen.today.usd:.2f}"
         return one_line(Text(f"sortie  {' · '.join(counts)}  ({spent})", style="bold"))
@@ -54,15 +52,15 @@ class LiveView(LiveScreen[LiveReport]):
 
     def _waiting_and_parked(self, seen: LiveReport) -> list[RenderableType]:
         lines: list[RenderableType] = []
-        for item in seen.waiting[:MOST_LISTED]:
+        for item in seen.waiting:
             left = duration(item.retry.due_at - seen.now)
             text = f"waits {left:>6}  {item.identifier}  {item.retry.kind}  {self._hide(item.retry.error)}"
             lines.append(one_line(Text(clean(text), style="cyan")))
-        lines += _more(len(seen.waiting) - MOST_LISTED)
-        for parked in seen.parked[:MOST_LISTED]:
+        lines += _more(seen.waiting_count - len(seen.waiting))
+        for parked in seen.parked:
             text = f"parked        {parked.identifier}  {self._hide(parked.park.reason)}"
             lines.append(one_line(Text(clean(text), style="yellow")))
-        return [*lines, *_more(len(seen.parked) - MOST_LISTED)]
+        return [*lines, *_more(seen.parked_count - len(seen.parked))]
 
 
 def _more(count: int) -> list[RenderableType]:

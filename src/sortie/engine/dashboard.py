@@ -15,7 +15,6 @@ import anyio
 import anyio.to_thread
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..process.companion import Companion
 from ..workflow.config import ServerConfig
@@ -81,8 +80,7 @@ class Dashboard:
             if report is None:
                 return None
             ready.set()
-            # Those are in the store, and there may be thousands of them.
-            return _line(replace(report, waiting=(), parked=()))
+            return _line(report)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_announce, ready, announce)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from heapq import nsmallest
+from itertools import islice
 
 from msgspec import Struct
 
@@ -14,6 +16,8 @@ from ..core.records import ParkedIssue, Waiting
 from ..core.schedule import Schedule
 from .active_run import ActiveRun
 from .context import Context
+
+MOST_LISTED = 5
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
@@ -38,8 +42,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
 class LiveReport(Struct, frozen=True, kw_only=True):
     """`last_look_at` is the end of the last look at the source, in the same time as `now`; 0 before the first one.
     `looks_failing_for` is for how many seconds they have failed, limits of the tracker aside; `look_needs_person`
-    says that waiting mends nothing. `loop_lag` is how late the event loop was at the worst in the last seconds. The
-    counts are there for readers who are not told one by one what waits and is parked."""
+    says that waiting mends nothing. `loop_lag` is how late the event loop was at the worst in the last seconds. Of
+    what waits and is parked only the first are there, and how many there are: it is made every second."""
 
     now: float
     running: tuple[RunReport, ...]
@@ -83,8 +87,8 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
     return LiveReport(
         now=now,
         running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
-        waiting=tuple(sorted(schedule.waiting.values(), key=lambda item: item.retry.due_at)),
-        parked=tuple(schedule.parked.values()),
+        waiting=tuple(nsmallest(MOST_LISTED, schedule.waiting.values(), key=lambda item: item.retry.due_at)),
+        parked=tuple(islice(schedule.parked.values(), MOST_LISTED)),
         waiting_count=len(schedule.waiting),
         parked_count=len(schedule.parked),
         ready=sum(map(len, context.ledger.queue.groups.values())),
