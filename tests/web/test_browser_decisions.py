@@ -27,7 +27,7 @@ if grep -q 'the second one' prompt.txt; then HAND_OVER
 else mkdir -p .sortie; printf 'blocked\\nreason: which database?\\n' > .sortie/status; fi
 """.replace("HAND_OVER", REVIEW.strip())
 PATHS = ("/", "/issues/T-5", "/issues/T-4", "/runs", "/money", "/health")
-CHANGING = "form[method=post] button"
+CHANGING = "form[method=post]:not([action='/logout']) button"
 
 
 class Asking(BrowsedScene):
@@ -102,6 +102,7 @@ def test_without_scripts_every_page_says_what_it_is_for(asking: Asking, visitors
         page.goto(path)
         expect(page.locator("h1")).to_have_count(1)
         expect(page.locator("#as-of")).to_have_text(re.compile(r"\d\d:\d\d:\d\d"))
+        expect(page.locator("#as-of-age")).to_be_hidden()  # it would stand still
         expect(page.locator("#service")).to_have_text("running")
         expect(page.locator("main .panel").first).to_be_visible()
     page.goto("/")

@@ -108,8 +108,10 @@ def test_a_story_goes_back_page_by_page(busy):
 def test_runs_are_chosen_sorted_and_paged_by_their_address(busy):
     failed = shown(busy, "/runs?status=failed")
     assert "11 runs" in failed.text and "succeeded" not in failed.text.split("Filter")[1]
-    cheapest = shown(busy, "/runs?sort=cost&order=up").text
-    assert cheapest.index("SHOP-30") < cheapest.index("SHOP-225")
+    cheapest = shown(busy, "/runs?sort=cost&order=up")
+    assert cheapest.text.index("SHOP-30") < cheapest.text.index("SHOP-225")
+    kept = {one["name"]: one["value"] for one in cheapest.named("input") if one.get("type") == "hidden"}
+    assert kept == {"sort": "cost", "order": "up"}, "who filters keeps the order"
     assert "No run fits." in shown(busy, "/runs?text=%25").text
     nonsense = "/runs?page=99999999999999999999&sort=;drop&order=x&status=%00&page=-1"
     assert "No run fits." in shown(busy, nonsense).text

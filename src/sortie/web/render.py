@@ -21,6 +21,7 @@ from .. import __version__
 from ..reports.peers import find_peers
 from ..sources.peer_turns import STORE as PEERS_STORE
 from . import show
+from .access import Access
 from .replies import Shown, replies
 from .site import Site
 from .static import address, digest
@@ -86,6 +87,8 @@ def page(
         service=service_of(site),
         navigation=_navigation(site, here),
         is_plan=site.is_plan,
+        read_only=site.read_only,
+        has_token=has_token(request),
         may_operate=may_operate(request) and not site.read_only,
         reply=_reply(request),
         **context,
@@ -100,8 +103,18 @@ def _once() -> str:
 
 def may_operate(request: Request) -> bool:
     """Whether whoever asks may change something; nobody may where nobody has checked it."""
-    access = getattr(request.state, "access", None)
-    return bool(access is not None and access.may_operate)
+    access = _access(request)
+    return access is not None and access.may_operate
+
+
+def has_token(request: Request) -> bool:
+    """Whether whoever asks showed one that counts, whatever it allows."""
+    access = _access(request)
+    return access is not None and access.scope is not None
+
+
+def _access(request: Request) -> Access | None:
+    return getattr(request.state, "access", None)
 
 
 def service_of(site: Site) -> Service:
