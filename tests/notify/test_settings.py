@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sortie.reports.settings_shown import settings_of
+from sortie.workflow.address_check import address_problems
 from sortie.workflow.channels import OCCASIONS, ChannelConfig
 from sortie.workflow.loader import Examination, examine
 
@@ -169,6 +170,13 @@ def test_nothing_that_lies_in_the_directory_is_mistaken_for_apprise(tmp_path, mo
     )
     assert json.loads(done.stdout)["errors"] == []
     assert not (tmp_path / "was-run").exists()
+
+
+@pytest.mark.parametrize("said", ["hello", "[]", "5"])
+def test_where_the_answer_is_not_understood_whoever_sends_will_say_what_is_wrong(tmp_path, monkeypatch, said):
+    (tmp_path / "sitecustomize.py").write_text(f"import os; print({said!r}, flush=True); os._exit(0)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert [*address_problems({"a": ChannelConfig(url=f"json://127.0.0.1/{said}")})] == []
 
 
 def test_without_apprise_its_addresses_are_an_error_with_the_fix_and_webhooks_are_not(tmp_path):

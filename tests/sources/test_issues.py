@@ -92,3 +92,20 @@ async def test_what_somebody_else_was_told_is_not_lost(source, schedule, write):
     await source.tracker.fetch_candidates()
     found = await source.look(schedule)
     assert found.changed is None or "2" in found.changed
+
+
+async def test_a_changed_workflow_is_taken_over_without_asking_another_process(tmp_path, write, monkeypatch):
+    """The service reads it while everything else waits."""
+    asked = tmp_path / "asked"
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(asked)!r}, 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    workflow, told = tmp_path / "WORKFLOW.md", "notifications: {me: {url: 'json://127.0.0.1/%s'}}\nagent:"
+    workflow.write_text(WORKFLOW.replace("agent:", told % "first"))
+    source = IssueSource.open(workflow, os.environ)
+    assert asked.exists()
+    asked.unlink()
+    workflow.write_text(WORKFLOW.replace("agent:", told % "another"))
+    renewal = source.renew()
+    assert renewal and renewal.source.channels["me"].url == "json://127.0.0.1/another"
+    assert not asked.exists()
+    await source.aclose()

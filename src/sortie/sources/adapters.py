@@ -44,7 +44,7 @@ def agent_settings(config: Config, kind: str = "") -> AgentSettings:
 
 
 def problems(config: Config) -> list[tuple[str, str]]:
-    """What the adapters themselves find wrong, as (key path, sentence); nothing is contacted."""
+    """What the adapters themselves find wrong, as (key path, sentence); nothing is contacted, and nobody waits."""
     found: list[tuple[str, str]] = []
     try:
         found += load_tracker(config.tracker.kind).check(tracker_settings(config))
@@ -58,8 +58,13 @@ def problems(config: Config) -> list[tuple[str, str]]:
         operator_servers(config)
     except ConfigurationError as error:
         found.append((f"{config.agent.kind}.mcp_config", str(error)))
-    found += address_problems(config.notifications)
     return found
+
+
+def problems_and_addresses(config: Config) -> list[tuple[str, str]]:
+    """What is wrong with the addresses of channels as well. That takes a second, which a service that runs has not:
+    of an address that it is given later, whoever sends says what is wrong."""
+    return [*problems(config), *address_problems(config.notifications)]
 
 
 def secrets(config: Config, environ: Mapping[str, str]) -> set[str]:
@@ -134,16 +139,18 @@ def operator_servers(config: Config) -> dict[str, Any]:
 
 def load_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> Workflow:
     """The workflow, checked by its adapters too; raises `ConfigurationError` with every problem."""
-    return load(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems)
+    return load(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems_and_addresses)
 
 
 def examine_workflow(
     path: Path, environ: Mapping[str, str], env_file: Path | None = None, *, trial: bool = True
 ) -> Examination:
     """Everything about the file, also where it is broken; nothing is raised for what is wrong with it."""
-    return examine(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems, trial=trial)
+    return examine(
+        path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems_and_addresses, trial=trial
+    )
 
 
 def check_workflow(path: Path, environ: Mapping[str, str], env_file: Path | None) -> list[Problem]:
     """Every error and warning in the order of the file; nothing is contacted or created."""
-    return check(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems)
+    return check(path, environ=environ, env_file=env_file, kinds=kinds(), inspect=problems_and_addresses)

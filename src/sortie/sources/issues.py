@@ -92,6 +92,7 @@ class IssueSource(Source):
             env_file=env_file,
             kinds=kinds(),
             inspect=adapters.problems,
+            inspect_first=adapters.problems_and_addresses,
         )
         return cls(reloader, environ)
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+import msgspec
+
 from .channels import Channels
 
 EXTRA = "pip install 'sortie-orchestrator[notifications]'"
@@ -37,6 +39,7 @@ def address_problems(channels: Channels) -> Iterator[tuple[str, str]]:
 
 
 def _asked(addresses: list[str]) -> list[str]:
+    unseen = [""] * len(addresses)  # nobody could look; whoever sends will say it
     # With `-P` nothing that lies in our directory is mistaken for a module.
     command = [sys.executable, "-P", "-m", "sortie.notify.addresses"]
     try:
@@ -46,5 +49,9 @@ def _asked(addresses: list[str]) -> list[str]:
     except subprocess.CalledProcessError:
         return [f"needs apprise, which cannot be loaded; install it anew with: {EXTRA}"] * len(addresses)
     except (OSError, subprocess.TimeoutExpired):
-        return [""] * len(addresses)  # nobody could look; whoever sends will say it
-    return [str(complaint) for complaint in json.loads(done.stdout)]
+        return unseen
+    try:
+        complaints = msgspec.json.decode(done.stdout, type=list[str])
+    except msgspec.DecodeError:
+        return unseen
+    return complaints if len(complaints) == len(addresses) else unseen

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..file_watch import FileWatch
 from .config import Config
-from .loader import Circumstances, Workflow, examine, load
+from .loader import Circumstances, Inspect, Workflow, examine, load
 from .variables import env_file_of
 
 
@@ -31,14 +31,20 @@ class Broken(Struct, frozen=True):
 
 
 class Reloader:
-    """Holds the workflow in force. The first load must succeed; later ones cannot make it worse."""
+    """Holds the workflow in force. The first load must succeed; later ones cannot make it worse. `inspect_first`
+    stands for `inspect` at the first one, when there is time."""
 
-    def __init__(self, path: Path, **circumstances: Unpack[Circumstances]) -> None:
+    def __init__(
+        self, path: Path, *, inspect_first: Inspect | None = None, **circumstances: Unpack[Circumstances]
+    ) -> None:
         env_file = env_file_of(circumstances["environ"], circumstances.get("env_file"))
         self._path = path
         self._circumstances = circumstances
         self._watch = FileWatch([path, env_file] if env_file else [path])
-        self.current = load(path, **circumstances)
+        first: Circumstances = {**circumstances}
+        if inspect_first:
+            first["inspect"] = inspect_first
+        self.current = load(path, **first)
         self._seen = self.current.digest
 
     def refresh(self) -> Changed | Broken | None:
