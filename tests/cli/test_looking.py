@@ -337,6 +337,14 @@ def test_with_a_broken_workflow_nothing_is_made_up_of_what_only_it_can_tell(ende
     assert (status["ready"], status["held_back"], status["budget"]["per_day"]) == ([], [], None)
 
 
+def test_a_store_that_is_named_itself_has_no_workflow_that_could_be_broken(ended, capsys):
+    """Its rules are those that were in force last."""
+    store = str(ended.directory / ".sortie.db")
+    shown, status = ask(capsys, "status", store).out, ask(capsys, "status", store, "--json").json()
+    assert "broken" not in shown and "2 of " in shown
+    assert (status["workflow_broken"], status["budget"]["per_day"] is None) == (False, False)
+
+
 def test_an_issue_that_was_let_go_is_explained_without_its_tracker(scene, say):
     scene.issue(1, REVIEW)
     scene.run("run", "--until-idle")

@@ -11,11 +11,13 @@ import pytest
 
 from sortie.core import events as ev
 from sortie.core.model import Park, View
+from sortie.core.policy import Policy
 from sortie.web.tokens import new_token
 
 from .live_server import LiveServer, new_store, served
 from .page_text import Page
 
+POLICY = Policy(active_states=("pending",), terminal_states=("completed",), max_concurrent=3)
 QUESTION = "A change breaks what users have; <i>may</i> it be released?"
 
 
@@ -96,6 +98,46 @@ def test_a_plan_that_cannot_be_read_is_a_page_that_says_how_to_find_out(tmp_path
     assert answer.status == 404 and "sortie plan check" in answer.text
 
 
+def verdicts(page: Page) -> str:
+    """What *Health* says at a glance."""
+    return page.text.partition("Loop lag")[0].partition("Trouble of late")[0]
+
+
+def test_a_plan_that_can_be_read_is_nowhere_called_broken_and_its_limits_are_known(asking):
+    """Neither is it read as a workflow, nor are settings of one shown."""
+    server, _ = asking
+    now, health = read(server, "/"), read(server, "/health")
+    assert "broken" not in now.text + health.text
+    assert "of 3 slots" in now.text and "/plan/draft" in now.links
+    assert "Plan" in verdicts(health) and "Settings" not in health.text
+    assert server.get("/readyz").json["checks"]["workflow"] == "pass"
+
+
+def test_a_plan_that_is_broken_says_so_and_how_to_find_out(tmp_path):
+    place = plan_of(tmp_path, task("draft"))
+    store = new_store(tmp_path / "plan.work" / ".sortie.db", ev.PolicySet(at=time.time(), policy=POLICY))
+    place.write_text("tasks: 7\n")
+    with served(store, place=place, is_plan=True) as server:
+        now, health = read(server, "/"), read(server, "/health")
+        assert "The plan is broken: nobody knows what is ready, nor the limits" in now.text
+        assert "sortie plan check" in now.text and "sortie validate" not in now.text + health.text
+        assert "broken" in verdicts(health)
+        assert server.get("/readyz").json["checks"]["workflow"] == "fail"
+
+
+@pytest.mark.parametrize("name", ["sortie.db", "peers.db"])
+def test_a_store_that_is_named_itself_has_no_workflow_that_could_be_broken(tmp_path, name):
+    """Its rules are those that were in force last."""
+    view = View(id="1", identifier="T-1", title="Mend it", state="pending")
+    seen = ev.IssueSeen(at=time.time(), issue_id="1", view=view)
+    store = new_store(tmp_path / name, ev.PolicySet(at=time.time(), policy=POLICY), seen)
+    with served(store, place=store, read_only=True) as server:
+        now, health = read(server, "/"), read(server, "/health")
+        assert "broken" not in now.text + health.text and "Workflow" not in verdicts(health)
+        assert "of 3 slots" in now.text and "/issues/T-1" in now.links
+        assert server.get("/readyz").json["checks"]["workflow"] == "pass"
+
+
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory):
     """A plan one task of which needs a decision."""
@@ -103,7 +145,10 @@ def asking(tmp_path_factory):
     place = plan_of(folder, task("draft"), task("review", "draft"), task("announce", "review"))
     view = View(id="review", identifier="review", title="Do <b>it</b>.", state="pending")
     park = Park(kind="signal", reason=QUESTION, fingerprint="f")
+    draft = View(id="draft", identifier="draft", title="Do it.", state="pending")
     events = [
+        ev.PolicySet(at=now, policy=POLICY),
+        ev.IssueSeen(at=now, issue_id="draft", view=draft),
         ev.IssueSeen(at=now, issue_id="review", view=view),
         ev.Parked(at=now, issue_id="review", identifier="review", park=park),
     ]

@@ -39,6 +39,12 @@ def post(port: int, path: str) -> int:
         return connection.getresponse().status
 
 
+def not_broken(port: int) -> bool:
+    """Neither people nor probes are told that what the store belongs to cannot be used."""
+    pages = [get(port, path, Accept="text/html").text for path in ("/", "/health")]
+    return all("broken" not in text for text in pages) and get(port, "/readyz").json["checks"]["workflow"] == "pass"
+
+
 @pytest.mark.parametrize("place", ["", "WORKFLOW.md", ".", ".sortie.db"])
 def test_a_store_is_shown_by_any_name_and_nothing_can_be_changed_there(finished, place):
     with finished.started("web", *([place] if place else [])) as command:
@@ -86,6 +92,8 @@ def test_a_plan_is_served_only_where_that_is_asked_for(tmp_path):
         assert command.url() == f"http://127.0.0.1:{port}/"
         page = wait_until(lambda: (found := get(port, "/plan", Accept="text/html")).status == 200 and found)
         assert "only" in page.text
+        wait_until(lambda: get(port, "/readyz").status == 200)
+        assert not_broken(port)
         assert command.stop() == 1
     (tmp_path / "go").unlink()
     with scene.started("plan", "run") as command:
@@ -93,3 +101,8 @@ def test_a_plan_is_served_only_where_that_is_asked_for(tmp_path):
         assert dashboards_of(command.pid) == []
     with scene.started("web", "plan.yaml") as command:
         assert get(port_of(command), "/plan", Accept="text/html").status == 200
+        assert not_broken(port_of(command))
+    (tmp_path / "plan.yaml").unlink()
+    store = next(scene.directory.glob("*/.sortie.db"))
+    with scene.started("web", str(store)) as command:
+        assert not_broken(port_of(command))

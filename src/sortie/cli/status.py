@@ -41,12 +41,13 @@ def status_command(workflow: Path, as_json: bool) -> int:
     """
     found = examine_config(workflow)
     config = found.config
+    is_store = config.db_path == workflow.absolute()
     service = holder_of(config.db_path)
     with looking_at(config) as db:
         status = status_report(
             db,
-            config=config,
-            broken=found.workflow is None,
+            config=None if is_store else config,
+            broken=found.workflow is None and not is_store,
             service=service,
             now=time.time(),
             hide=Redactor(config.secrets).text,

@@ -111,6 +111,8 @@ class PauseOf(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
+    """`workflow` is empty where the store belongs to none; `workflow_broken` is said of a plan too."""
+
     now: float
     service: Mapping[str, Any] | None
     version: str
@@ -132,15 +134,15 @@ def health_report(
     db: Connection,
     *,
     database: Path,
-    config: Config,
+    config: Config | None,
     broken: bool,
     service: Mapping[str, Any] | None,
     now: float,
     hide: Hide,
     live: LiveHealth | None = None,
 ) -> Health:
-    """`hosts` counts the runs that go on by their host; `version` is that of the program that last opened the
-    store."""
+    """`config` is None where the store belongs to no workflow. `hosts` counts the runs that go on by their host;
+    `version` is that of the program that last opened the store."""
     with snapshot(db):
         opened = last_opened(db)
         return Health(
@@ -150,15 +152,18 @@ def health_report(
             looking=_looking(live, hide),
             tracker=call_figures(db),
             store=_store(db, database),
-            disks=[_disk("store", database.parent), _disk("workspaces", config.workspace.root)],
+            disks=[
+                _disk("store", database.parent),
+                *([_disk("workspaces", config.workspace.root)] if config else ()),
+            ],
             hosts=dict(db.execute("SELECT host, count(*) FROM claims GROUP BY host ORDER BY host")),
             pauses=_pauses(db, hide),
             pending=_pending(db),
             oldest=list(_oldest(db)),
             trouble=_trouble(db, hide),
-            workflow=str(config.path),
+            workflow=str(config.path) if config else "",
             workflow_broken=broken,
-            settings=settings_of(config, hide),
+            settings=settings_of(config, hide) if config else [],
         )
 
 

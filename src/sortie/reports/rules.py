@@ -1,4 +1,4 @@
-"""Which rules are in force: those of the workflow, or the last good ones that a service goes on with."""
+"""Which rules are in force: those of the workflow, or those that a service went by last."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from ..store.queries import last_policy
 from ..workflow.config import Config
 
 
-def rules_in_force(db: Connection, config: Config, *, broken: bool, served: bool) -> Policy | None:
-    """None where nobody knows them: the workflow is broken, and no service goes by what it said before."""
-    if not broken:
-        return config.policy()
-    return last_policy(db) if served else None
+def rules_in_force(db: Connection, config: Config | None, *, broken: bool, served: bool) -> Policy | None:
+    """`config` is None where no workflow tells them: the store is that of a plan, or was named itself. None where
+    nobody knows them: workflow or plan are broken, and no service goes by what they said before."""
+    if broken and not served:
+        return None
+    return last_policy(db) if broken or config is None else config.policy()

@@ -182,14 +182,15 @@ _RUNNING = Running.__struct_fields__[: Running.__struct_fields__.index("age")]
 def status_report(
     db: Connection,
     *,
-    config: Config,
+    config: Config | None,
     broken: bool,
     service: Mapping[str, Any] | None,
     now: float,
     hide: Hide,
     live: LiveRuns | None = None,
 ) -> Status:
-    """`broken`: the workflow cannot be used as it is. `service` is what the holder of the store said of itself."""
+    """`config` is None where the store belongs to no workflow. `broken`: what it belongs to, a workflow or a plan,
+    cannot be used as it is. `service` is what the holder of the store said of itself."""
     day = day_of(now)
     with snapshot(db):
         loaded = look(db, day=day)
@@ -197,7 +198,7 @@ def status_report(
         schedule = loaded.schedule
         rules = rules_in_force(db, config, broken=broken, served=service is not None)
         # Where issues were handed over to, the last good workflow said, whether a service goes on with it or not.
-        handed_over = reviews(db, schedule, rules or last_policy(db) or config.policy(), hide)
+        handed_over = reviews(db, schedule, rules or last_policy(db) or Policy(), hide)
         heard = {run.run_id: run for run in live.running} if live else {}
         charged = {run_id: charged_to(db, run_id) for run_id in _run_ids(schedule) if run_id not in heard}
     titles = _titles(schedule, hide)

@@ -21,9 +21,10 @@ from msgspec.structs import replace
 from ..core.policy import Policy, day_of
 from ..core.redact import Redactor
 from ..errors import SortieError
-from ..plans.load import examine as examine_plan
+from ..plans.plan import Plan
 from ..plugins import kinds
 from ..reports.health import Health, health_report
+from ..reports.plan import load_to_look
 from ..reports.rules import rules_in_force
 from ..reports.status import Status, status_report
 from ..reports.timeline import Timeline, timeline
@@ -118,15 +119,20 @@ class Site:
         return self._examined().config
 
     @property
+    def workflow(self) -> Config | None:
+        """The settings of the workflow that the store belongs to; None where it belongs to none."""
+        return None if self.is_plan or self.place == self.database else self.config
+
+    @property
     def is_broken(self) -> bool:
-        """Whether the workflow cannot be used as it is, so that nobody knows the rules."""
+        """Whether what the store belongs to cannot be used as it is, so that nobody knows the rules."""
         return self._examined().is_broken
 
     def status(self, db: sqlite3.Connection) -> Status:
         """What runs, waits and is parked, with what only the service knows."""
         return status_report(
             db,
-            config=self.config,
+            config=self.workflow,
             broken=self.is_broken,
             service=holder_of(self.database),
             now=time.time(),
@@ -137,7 +143,9 @@ class Site:
     def health(self, db: sqlite3.Connection) -> Health:
         """What the service stands on, with what only that knows."""
         # Where a service listens is settled when it starts; of one that did not start us we know the file alone.
-        config = self.config if self.read_only else replace(self.config, server=self.server)
+        config = self.workflow
+        if config and not self.read_only:
+            config = replace(config, server=self.server)
         return health_report(
             db,
             database=self.database,
@@ -173,7 +181,7 @@ class Site:
 
     def rules(self, db: sqlite3.Connection) -> Policy | None:
         """Those that are in force; None where nobody knows them."""
-        return rules_in_force(db, self.config, broken=self.is_broken, served=self.is_served)
+        return rules_in_force(db, self.workflow, broken=self.is_broken, served=self.is_served)
 
     def usage(self, db: sqlite3.Connection, days: int) -> UsageReport:
         """Of the last so many days."""
@@ -211,17 +219,13 @@ class Site:
 
     def _read(self, files: Files) -> _Settings:
         found = examine(self.place, environ=os.environ, kinds=kinds(), trial=False, keys_needed=False)
-        redactor = Redactor({*found.config.secrets, *self._given_to_agents(found.config), *self._server_secrets})
-        return _Settings(files, found.config, found.workflow is None, redactor)
-
-    def _given_to_agents(self, config: Config) -> Collection[str]:
-        try:
-            if self.is_plan:
-                plan, _ = examine_plan(self.place, to_run=False)
-                return secrets_of_plan(plan, os.environ) if plan else ()
-            return agent_secrets(config, os.environ)
-        except SortieError:
-            return ()  # of a kind that is not there, no agent was given anything
+        if self.is_plan:
+            plan, remark = load_to_look(self.place)
+            is_broken = plan is None or bool(remark)
+        else:
+            plan, is_broken = None, found.workflow is None and self.place != self.database
+        redactor = Redactor({*found.config.secrets, *_given_to_agents(found.config, plan), *self._server_secrets})
+        return _Settings(files, found.config, is_broken, redactor)
 
 
 class _Settings(Struct, frozen=True):
@@ -230,6 +234,13 @@ class _Settings(Struct, frozen=True):
     is_broken: bool
     redactor: Redactor
     as_of: float = 0.0
+
+
+def _given_to_agents(config: Config, plan: Plan | None) -> Collection[str]:
+    try:
+        return secrets_of_plan(plan, os.environ) if plan else agent_secrets(config, os.environ)
+    except SortieError:
+        return ()  # of a kind that is not there, no agent was given anything
 
 
 def _identity(path: Path | None) -> tuple[int, ...]:

@@ -61,8 +61,9 @@ def _checks(site: Site, report: Health) -> Iterator[Check]:
         yield Check("fail" if looking.error else "warn" if late else "pass", "Last look", words)
         lag = looking.loop_lag
         yield Check("warn" if lag > LAZY_LOOP else "pass", "Loop lag", f"{lag * 1000:.0f} ms")
-    broken = report.workflow_broken
-    yield Check("fail" if broken else "pass", "Workflow", "broken" if broken else "can be used")
+    if site.is_plan or site.workflow:
+        broken, title = report.workflow_broken, "Plan" if site.is_plan else "Workflow"
+        yield Check("fail" if broken else "pass", title, "broken" if broken else "can be used")
     full = [disk.name for disk in report.disks if disk.total and 1 - disk.free / disk.total > FULL_DISK]
     yield _fine_without(full, "Disks", "nearly full", "have room")
     failed = report.pending.failed_notifications
