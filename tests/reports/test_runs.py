@@ -8,7 +8,7 @@ import pytest
 
 from sortie.core import events as ev
 from sortie.core.model import Usage
-from sortie.reports.run_detail import RunDetail, run_detail
+from sortie.reports.run_detail import MOST_EVENTS, RunDetail, run_detail
 from sortie.reports.runs import FURTHEST, LARGEST_PAGE, SORTS, Choice, chosen_runs, run_row, runs_page
 from sortie.store.connect import connect_readonly
 
@@ -138,6 +138,35 @@ def test_a_finished_run_is_told_whole_and_without_secrets(filled):
         ("tracker_api", "[redacted]", "A-2")
     ]
     assert [note.text for note in found.notes] == ["odd: [redacted]"]
+
+
+TALKATIVE = [
+    *BEGUN[:3],
+    of_run(ev.Noted, 2, level="info", message="the first one"),
+    *(of_run(ev.Charged, 3, usage=Usage(1, 1, 0, 0.01), day="2026-09-21") for _ in range(MOST_EVENTS + 1000)),
+    *BEGUN[5:],
+]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_run_of_very_many_events_is_told_by_its_newest_and_costs_what_it_cost(filled, is_over):
+    cost = Usage(6000, 6000, 0, 60.0)
+    over = [OVER[0], of_run(ev.RunEnded, 9, status="succeeded", turns=2, usage=cost, model="m-1")]
+    found = run_detail(filled([*TALKATIVE, *(over if is_over else ())]), "r1", hide=hidden)
+    assert found is not None
+    assert found.is_cut
+    assert (found.identifier, found.attempt, found.host, found.started_at) == ("A-1", 2, "h1", NOW)
+    assert found.usage == Usage(6000, 6000, 0, pytest.approx(60.0))
+    assert [(turn.turn, turn.ended_at) for turn in found.turns] == [(1, NOW + 5), (2, None)]
+    assert (found.workspace, found.ended_at) == ("/w/A-1", NOW + 9 if is_over else None)
+    assert [note.text for note in found.notes] == (["odd: [redacted]"] if is_over else [])
+
+
+def test_a_run_of_as_many_events_as_are_read_is_whole(filled):
+    notes = (of_run(ev.Noted, 1, level="info", message="one") for _ in range(MOST_EVENTS - 1))
+    found = run_detail(filled([BEGUN[0], *notes]), "r1", hide=hidden)
+    assert found is not None
+    assert (found.is_cut, len(found.notes)) == (False, MOST_EVENTS - 1)
 
 
 def test_a_run_nobody_knows_is_none(filled):

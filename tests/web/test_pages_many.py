@@ -1,4 +1,5 @@
-"""A thousand issues: pages stay small, and every issue is reached."""
+"""A thousand issues, and a run of very many events: pages stay small, every issue is reached, nothing is dropped
+without a word."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import pytest
 
 from sortie.core import events as ev
 from sortie.core.model import Park, View
+from sortie.reports.run_detail import MOST_EVENTS
 
 from .live_server import new_store, served
 from .page_text import Page
@@ -59,3 +61,46 @@ def test_every_one_of_many_is_reached_by_paging(many):
 def test_a_page_behind_the_last_one_is_the_last_one(many):
     assert "page 28 of 28" in read(many, "/?ready=4000", 100_000).text
     assert "page 1 of 28" in read(many, "/?ready=-7&held=x&needs=" + "9" * 500, 100_000).text
+
+
+NOTES, CALLS = 230, 320
+NOTICE = "This run has more events than are read here"
+
+
+def talkative_run(issue: str, run: str, lines: int) -> list[ev.AnyEvent]:
+    """One that goes on, with as many notes of small things before its calls and notes."""
+    about, now = {"issue_id": issue, "run_id": run}, time.time()
+    begun = ev.Claimed(at=now, identifier=issue, attempt=1, agent="codex", day="2026-11-18", **about)
+    turn = ev.TurnStarted(at=now, turn=1, day="2026-11-18", **about)
+    small = (ev.SessionStarted(at=now, session_id=f"s{number}", **about) for number in range(lines))
+    calls = (
+        ev.ToolCalled(at=now, tool="tracker_api", result="success", ms=1.0, target=f"call-{number}", **about)
+        for number in range(CALLS)
+    )
+    notes = (ev.Noted(at=now, level="info", message=f"note-{number}", **about) for number in range(NOTES))
+    return [begun, turn, *small, *calls, *notes]
+
+
+@pytest.fixture(scope="module")
+def talkative(tmp_path_factory):
+    events = [*talkative_run("I-1", "r-short", 0), *talkative_run("I-2", "r-long", MOST_EVENTS)]
+    with served(new_store(tmp_path_factory.mktemp("talkative") / "sortie.db", *events)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("path", ["/runs/r-short", "/runs/r-long", "/issues/I-1", "/issues/I-2"])
+def test_of_many_calls_and_notes_the_newest_are_shown_and_the_others_counted(talkative, path):
+    text = read(talkative, path, 500_000).text
+    assert "call-319" in text and "call-20 " in text and "call-19 " not in text
+    assert "and 20 earlier ones" in text
+    if path.startswith("/runs"):
+        assert "note-229" in text and "note-30" in text and "note-29 " not in text
+        assert "and 30 earlier ones" in text
+
+
+@pytest.mark.parametrize(("run", "issue", "is_cut"), [("r-short", "I-1", False), ("r-long", "I-2", True)])
+def test_a_run_that_is_not_read_whole_says_so_and_its_turn_is_there(talkative, run, issue, is_cut):
+    for path in (f"/runs/{run}", f"/issues/{issue}"):
+        assert (NOTICE in read(talkative, path, 500_000).text) == is_cut
+    assert "turns in it 1" in read(talkative, f"/issues/{issue}", 500_000).text
+    assert "Turns 1" in read(talkative, f"/runs/{run}", 500_000).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from sqlite3 import Connection
 from typing import Literal
 
@@ -11,13 +12,16 @@ from msgspec import Struct
 from ..core import events as ev
 from ..core.model import Usage
 from ..store.load import look, snapshot
-from ..store.queries import LoggedEvent, events, history_of_run, last_title
+from ..store.queries import HistoryRow, LoggedEvent, events, history_of_run, last_title
 from .runs import RunRow, run_row
+from .usage import charged_to
 from .words import seconds_of
 
 Hide = Callable[[str], str]
 
 MOST_EVENTS = 5_000
+# Of a run with more events, those of these kinds are read from its beginning on.
+_WHOLE = ("claim", "turn", "turn_end")
 
 
 class TurnRow(Struct, frozen=True, kw_only=True):
@@ -60,7 +64,8 @@ class NoteRow(Struct, frozen=True, kw_only=True):
 
 
 class RunDetail(Struct, frozen=True, kw_only=True):
-    """`row` is None while the run goes on. `is_cut` says that the run has more events than were read."""
+    """`row` is None while the run goes on. `is_cut` says that the run has more events than were read: then tool
+    calls, effects and notes are the last ones."""
 
     run_id: str
     issue_id: str
@@ -87,8 +92,9 @@ class RunDetail(Struct, frozen=True, kw_only=True):
 def run_detail(db: Connection, run_id: str, *, hide: Hide) -> RunDetail | None:
     """None where nothing is known of such a run."""
     with snapshot(db):
-        log = events(db, run_id=run_id, limit=MOST_EVENTS + 1)
+        log, is_cut = _log(db, run_id)
         row = history_of_run(db, run_id)
+        used = charged_to(db, run_id) if row is None else _used(row)
         claimed = next((one.event for one in log if isinstance(one.event, ev.Claimed)), None)
         if claimed is None and row is None:
             return None
@@ -98,7 +104,7 @@ def run_detail(db: Connection, run_id: str, *, hide: Hide) -> RunDetail | None:
         claim, view = now.running.get(issue_id), now.issues.get(issue_id)
         title = view.title if view else last_title(db, issue_id)
     open_claim = claim if claim and claim.run_id == run_id else None
-    gathered = _Gathered(log[:MOST_EVENTS], hide)
+    gathered = _Gathered(log, hide)
     return RunDetail(
         run_id=run_id,
         issue_id=issue_id,
@@ -118,9 +124,23 @@ def run_detail(db: Connection, run_id: str, *, hide: Hide) -> RunDetail | None:
         tool_calls=gathered.tool_calls,
         effects=[*gathered.effects.values()],
         notes=gathered.notes,
-        usage=gathered.usage,
-        is_cut=len(log) > MOST_EVENTS,
+        usage=used or Usage(),
+        is_cut=is_cut,
     )
+
+
+def _log(db: Connection, run_id: str) -> tuple[list[LoggedEvent], bool]:
+    """The last events of a run, and whether there are more; of those before them, what only a few are."""
+    last = events(db, run_id=run_id, limit=MOST_EVENTS + 1, last=True)
+    if len(last) <= MOST_EVENTS:
+        return last, False
+    before = last[1].seq
+    found = [events(db, run_id=run_id, kind=kind, before_seq=before, limit=MOST_EVENTS) for kind in _WHOLE]
+    return [*sorted(chain(*found), key=lambda one: one.seq), *last[1:]], True
+
+
+def _used(row: HistoryRow) -> Usage:
+    return Usage(row.tokens.input, row.tokens.output, row.tokens.cache_read, row.cost_usd)
 
 
 class _Gathered:
@@ -132,7 +152,6 @@ class _Gathered:
         self.tool_calls: list[ToolCallRow] = []
         self.effects: dict[str, EffectRow] = {}
         self.notes: list[NoteRow] = []
-        self.usage = Usage()
         self.workspace = ""
         self.model = ""
         self.ended_at: float | None = None
@@ -151,7 +170,6 @@ class _Gathered:
                     turn=turn.turn, started_at=turn.started_at, ended_at=event.at, tool_calls=turn.tool_calls
                 )
             case ev.Charged():
-                self.usage = self.usage.plus(event.usage)
                 self.model = event.model or self.model
             case ev.ToolCalled():
                 self.tool_calls.append(
@@ -190,7 +208,6 @@ class _Gathered:
                 )
             case ev.RunEnded():
                 self.ended_at = event.at
-                self.usage = event.usage
             case ev.Noted():
                 detail = f": {event.detail}" if event.detail else ""
                 self.notes.append(NoteRow(at=event.at, level=event.level, text=hide(event.message + detail)))
