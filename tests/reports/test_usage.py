@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
 from typing import Any
 
 import pytest
@@ -106,3 +107,20 @@ def test_a_few_days_cost_no_more_of_a_long_history(filled, tmp_path):
     few = cost()
     filled(event for number in range(300) for event in ran(str(number), 10 + number, usage=Usage(1, 1)))
     assert cost() < few * 1.2
+
+
+def test_of_very_many_issues_only_those_that_are_named_leave_the_database(filled):
+    def rows_of(db: Connection) -> int:
+        rows: list[tuple[Any, ...]] = []
+
+        def kept(_: object, row: tuple[Any, ...]) -> tuple[Any, ...]:
+            rows.append(row)
+            return row
+
+        db.row_factory = kept
+        usage_report(db, today=TODAY, days=5, top=3)
+        return len(rows)
+
+    few = rows_of(filled(event for number in range(5) for event in ran(str(number), 0, usage=Usage(1, 1))))
+    more = (event for number in range(5, 300) for event in ran(str(number), 0, usage=Usage(1, 1)))
+    assert rows_of(filled(more)) == few

@@ -26,6 +26,7 @@ from sortie.store.queries import (
     events,
     find_issue,
     history,
+    last_run_of,
     totals,
 )
 
@@ -34,6 +35,19 @@ from .sample import DAY, PARK, RETRY, claimed, ended, messages, noted, output_of
 
 def run_of(issue: str, run: str, status: RunStatus = "succeeded", **more: Any) -> tuple[AnyEvent, ...]:
     return claimed(issue, run), ended(issue, run, status, **more), settled(issue, run)
+
+
+async def test_the_last_run_of_an_issue_is_the_one_that_goes_on_or_else_ended_last(store):
+    async def last() -> str | None:
+        return await store.read(lambda db: last_run_of(db, "42"))
+
+    await store.append(*run_of("7", "r0"))
+    assert await last() is None
+    for run in ("r1", "r2"):
+        await store.append(*run_of("42", run))
+        assert await last() == run
+    await store.append(claimed("42", "r3"))
+    assert await last() == "r3"
 
 
 async def test_a_history_row_is_exactly_what_the_command_prints(store):

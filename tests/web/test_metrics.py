@@ -1,4 +1,4 @@
-"""`/metrics`: names, types, labels and buckets as boards know them, figures of the store, in bounded time."""
+"""`/metrics`: names, types, labels and buckets as boards know them, figures of the store."""
 
 from __future__ import annotations
 
@@ -15,13 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sortie.core import events as ev
 from sortie.store.connect import connect_existing
-from sortie.web.api_v2_operations import OPERATIONS
-from sortie.web.metrics import exposition
-from sortie.web.operation import Asked
-from sortie.web.site import Live, Site
+from sortie.web.site import Live
 from sortie.web.tokens import new_token
 
-from ..cli.test_reading_little import OF_THE_PAST, statements
 from .api_scene import Telling, busy_server, busy_store
 from .live_server import LiveServer, append, served
 
@@ -225,37 +221,3 @@ def test_another_method_is_refused_and_an_unreadable_store_is_no_answer(tmp_path
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         server.site.database.write_bytes(b"no database at all" * 100)
         assert server.get("/metrics").status == 503
-
-
-def scanned(site: Site, asked: list[str]) -> set[str]:
-    """The tables that these statements read from one end to the other."""
-    found = set()
-    with site.looking() as db:
-        for statement in asked:
-            if statement.lstrip().upper().startswith("SELECT"):
-                for *_, detail in db.execute(f"EXPLAIN QUERY PLAN {statement}"):
-                    words = detail.split()
-                    is_whole = "WHERE" in statement or "LIMIT" not in statement
-                    # That index has only what waits, whatever happened before.
-                    if words[0] == "SCAN" and is_whole and "commands_waiting" not in words:
-                        found.add(words[1])
-    return found
-
-
-def test_a_scrape_reads_through_nothing_that_grows_with_the_past(tmp_path):
-    database = busy_store(tmp_path)
-    site = Site(database, tmp_path / "WORKFLOW.md", live=Telling())
-    with statements() as asked:
-        assert exposition(site, "").status_code == 200
-    assert len(asked) > 10
-    assert scanned(site, asked) & OF_THE_PAST == set()
-
-
-@pytest.mark.parametrize("name", ["status", "inbox", "issues", "issue", "why", "run", "log", "health", "events"])
-def test_a_question_reads_through_nothing_that_grows_with_the_past(tmp_path, name):
-    site = Site(busy_store(tmp_path), tmp_path / "WORKFLOW.md", live=Telling())
-    (operation,) = (one for one in OPERATIONS if one.name == name)
-    names = {"identifier": "D-4", "run_id": "0000000000b-ended"}
-    with statements() as asked:
-        operation.call(Asked(site, names, operation.query(), None))
-    assert scanned(site, asked) & OF_THE_PAST == set()

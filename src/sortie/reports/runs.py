@@ -176,4 +176,4 @@ def run_row(row: HistoryRow, hide: Hide) -> RunRow:
 
 def runs_of_issue(db: Connection, issue_id: str, *, hide: Hide, limit: int = 50) -> list[RunRow]:
     """The last finished ones, the newest first."""
-    return runs_page(db, hide=hide, issue=issue_id, size=limit).rows
+    return [run_row(row, hide) for row in chosen_runs(db, Choice(issue=issue_id), limit=limit)]

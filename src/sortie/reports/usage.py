@@ -101,21 +101,26 @@ def usage_report(
         by_issue = db.execute(
             f"""SELECT issue_id, max(identifier), {_SUMS} FROM usage WHERE day BETWEEN ? AND ?
                 GROUP BY issue_id
-                ORDER BY total(cost_usd) DESC, sum(input_tokens + output_tokens) DESC, issue_id""",
-            span,
+                ORDER BY total(cost_usd) DESC, sum(input_tokens + output_tokens) DESC, issue_id LIMIT ?""",
+            (*span, top),
         ).fetchall()
+        named = ", ".join("?" * len(by_issue))
+        other_count, *rest = db.execute(
+            f"""SELECT count(DISTINCT issue_id), {_SUMS} FROM usage
+                WHERE day BETWEEN ? AND ? AND issue_id NOT IN ({named})""",
+            (*span, *(row[0] for row in by_issue)),
+        ).fetchone()
         spent = db.execute(
             "SELECT sessions, turns, tokens, usd FROM budget WHERE scope = 'day' AND key = ?", (today,)
         ).fetchone()
-    rest = by_issue[top:]
     return UsageReport(
         first_day=span[0],
         last_day=span[1],
         total=_sum(by_day.values()),
         days=[UsageOfDay(day=day, used=by_day.get(day, Amount())) for day in wanted],
-        issues=[UsageOfIssue(issue_id=row[0], identifier=row[1], used=Amount(*row[2:])) for row in by_issue[:top]],
-        other_issues=_sum(Amount(*row[2:]) for row in rest),
-        other_count=len(rest),
+        issues=[UsageOfIssue(issue_id=row[0], identifier=row[1], used=Amount(*row[2:])) for row in by_issue],
+        other_issues=Amount(*rest),
+        other_count=other_count,
         models=[UsageOfModel(agent=row[0], model=row[1], used=Amount(*row[2:])) for row in by_model],
         today=Spent(*spent) if spent else Spent(),
         per_day=per_day,

@@ -147,6 +147,16 @@ def runs_of(db: Connection, issue_id: str) -> dict[str, float]:
     return dict(db.execute(begun, (issue_id,)))
 
 
+def last_run_of(db: Connection, issue_id: str) -> str | None:
+    """The run of an issue that goes on, or else the one that ended last."""
+    (found,) = db.execute(
+        """SELECT coalesce((SELECT run_id FROM claims WHERE issue_id = :issue),
+                           (SELECT run_id FROM run_history WHERE issue_id = :issue ORDER BY id DESC LIMIT 1))""",
+        {"issue": issue_id},
+    ).fetchone()
+    return None if found is None else str(found)
+
+
 def has_ended(db: Connection, run_id: str) -> bool:
     """Whether the run has a verdict, or is not known at all."""
     return not db.execute("SELECT 1 FROM claims WHERE run_id = ? AND ending IS NULL", (run_id,)).fetchone()

@@ -17,7 +17,7 @@ from ...reports.transcript import Transcript
 from ...reports.usage import Amount, spent_on_issue, usage_of_issue
 from ...runs.prompt_log import Prompt
 from ...store.load import look
-from ...store.queries import find_issue, runs_of
+from ...store.queries import find_issue, last_run_of
 from .. import show
 from ..changed_files import ChangedFiles, Seen
 from ..render import page
@@ -110,5 +110,5 @@ def verbs_for(schedule: Schedule, issue_id: str) -> tuple[str, ...]:
 
 
 def _last_run(site: Site, db: sqlite3.Connection, issue_id: str) -> RunDetail | None:
-    latest = [*runs_of(db, issue_id)][-1:]
-    return run_detail(db, latest[0], hide=site.hide) if latest else None
+    run_id = last_run_of(db, issue_id)
+    return run_detail(db, run_id, hide=site.hide) if run_id else None
