@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -138,6 +139,17 @@ def test_money_has_the_numbers_of_its_plots_as_a_table(busy):
     assert page.text.count(time.strftime("%Y-%m-", time.gmtime())) >= 1
     assert "New tokens" in page.text and "From cache" in page.text
     assert "$13.80 of $60.00" in page.text
+
+
+def test_each_plot_of_money_has_the_limit_of_its_day(busy, empty):
+    """The busy store has one of $60 and one of 40,000,000 tokens."""
+
+    def limits(server: LiveServer) -> list[float | None]:
+        plots = [one["data-plot"] for one in shown(server, "/money").named("div") if "data-plot" in one]
+        return [json.loads(plot)["limit"] for plot in plots]
+
+    assert limits(busy) == [60, 40_000_000]
+    assert limits(empty) == [None, None]
 
 
 def test_health_shows_looks_store_disks_and_settings(busy):

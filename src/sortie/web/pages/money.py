@@ -65,5 +65,5 @@ def _tokens(report: UsageReport) -> dict[str, Any]:
             {"label": "new", "colour": "blue", "values": new},
             {"label": "cached", "colour": "teal", "values": cached},
         ],
-        "limit": None,
+        "limit": report.per_day.tokens if report.per_day else None,
     }
