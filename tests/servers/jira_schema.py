@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from jsonschema import Draft4Validator
 
 from tests import npm
 
-from .api_schema import BESIDE, ApiSchema
+from .api_schema import ApiSchema
 
 ADF_VERSION = "57.7.22"
 _ZONE = re.compile(rb'(T[0-9:.]+[+-][0-9]{2})([0-9]{2})"')
@@ -47,7 +46,7 @@ class JiraSchema:
     this server."""
 
     def __init__(self) -> None:
-        self._api = ApiSchema.need("jira-rest-v3.json", PERMISSIONS) if _is_here() else None
+        self._api = ApiSchema.if_here("jira-rest-v3.json", PERMISSIONS)
         fragment = json.loads((Path(__file__).parent / "jira_permissions.json").read_bytes())
         self._permissions = ApiSchema.of(fragment)
         try:
@@ -80,10 +79,6 @@ class JiraSchema:
 
     def _for(self, path: str) -> ApiSchema | None:
         return self._permissions if path.startswith(PERMISSIONS) else self._api
-
-
-def _is_here() -> bool:
-    return Path(os.environ.get("SORTIE_API_SPECS", BESIDE)).is_dir()
 
 
 def _documents(value: Any) -> list[Any]:
