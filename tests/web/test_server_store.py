@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import signal
+import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +75,14 @@ def test_beside_a_service_it_works_and_says_where_that_ones_is(tmp_path):
         with ServerScene(other).started("web", str(scene.workflow), "--host", "127.0.0.2") as command:
             command.until_said(f"has its own, where things can be changed: http://127.0.0.1:{port}/")
             assert get(port_of(command), "/api/v1/state", host="127.0.0.2").json["running"][0]["issue_id"] == "1"
+
+
+def test_a_store_of_an_earlier_version_is_refused_with_the_fix(tmp_path, capsys):
+    with closing(sqlite3.connect(tmp_path / "old.db")) as db:
+        db.executescript((Path(__file__).parents[1] / "store" / "earlier_store.sql").read_text())
+    said = ask(capsys, "web", str(tmp_path / "old.db"))
+    assert said.code == 1
+    assert "old.db is not up to date" in said.err and "once, which brings it up to date." in said.err
 
 
 @pytest.mark.parametrize("place", ["nowhere", "plan.yaml", "notes.md"])

@@ -11,7 +11,7 @@ import click
 from .format import clean
 from .main import DONE
 from .serving import server_options
-from .store_access import PLANS, examine_config, looking_at, workflow_argument
+from .store_access import PLANS, complain, examine_config, workflow_argument
 
 if TYPE_CHECKING:
     import socket
@@ -57,9 +57,11 @@ def web_command(workflow: Path, port: int | None, host: str | None) -> int:
 
 def _place(workflow: Path, config: Config) -> Path:
     """What the store belongs to. One that is named itself knows whose it was, if that is still there."""
+    from ..store.connect import connect_readonly
     from ..store.queries import last_opened_for
 
-    with looking_at(config) as db:  # says what is wrong with the store before anybody is served
+    # Says what is wrong with the store before anybody is served.
+    with closing(connect_readonly(config.db_path, complain, may_copy=False)) as db:
         if config.db_path != workflow.absolute():
             return workflow
         owner = Path(last_opened_for(db))

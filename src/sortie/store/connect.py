@@ -34,11 +34,14 @@ def connect_writer(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -> sqlite3.Connection:
+def connect_readonly(
+    path: Path, warn: Callable[[str], None] = lambda _: None, *, may_copy: bool = True
+) -> sqlite3.Connection:
     """A connection for looking, also while an orchestrator writes and after one died; the caller closes it.
 
     It works where nothing can be written, too; `warn` hears what cannot be read there. A store of an earlier
-    version is looked at in a copy that is brought up to date: only whoever owns a store may change it.
+    version is looked at in a copy that is brought up to date: only whoever owns a store may change it. Where nobody
+    `may_copy`, because it is looked at again and again, such a store is refused.
     """
     try:
         connection = _connect_complete(path, "ro")
@@ -53,6 +56,9 @@ def connect_readonly(path: Path, warn: Callable[[str], None] = lambda _: None) -
                 f"The last changes are missing: they are in {log}, and cannot be read where nothing can be written."
             )
     if schema_version(connection, path) < len(MIGRATIONS):
+        if not may_copy:
+            connection.close()
+            raise _not_up_to_date(path)
         copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         connection.backup(copy)
         connection.close()
@@ -69,9 +75,13 @@ def connect_existing(path: Path) -> sqlite3.Connection:
     connection = _connect_complete(path, "rw")
     with _closed_on_failure(connection, path):
         if schema_version(connection, path) < len(MIGRATIONS):
-            fix = "Start `sortie run` once, which brings it up to date."
-            raise StoreError(f"{path} is not up to date.", fix=fix)
+            raise _not_up_to_date(path)
     return connection
+
+
+def _not_up_to_date(path: Path) -> StoreError:
+    fix = "Start `sortie run` once, which brings it up to date."
+    return StoreError(f"{path} is not up to date: an earlier Sortie wrote it.", fix=fix)
 
 
 @contextmanager

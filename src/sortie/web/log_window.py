@@ -42,9 +42,7 @@ class LogWindow:
         self._version = -1
         self._recent: deque[Entry] = deque(maxlen=KEPT)
         with ExitStack() as on_failure:
-            self._db = on_failure.enter_context(closing(connect_readonly(self._path)))
-            # A store of an earlier version is looked at in a copy, which nobody writes to.
-            self._is_copy = not self._db.execute("PRAGMA database_list").fetchone()[2]
+            self._db = on_failure.enter_context(closing(connect_readonly(self._path, may_copy=False)))
             (self.last,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             self._complete_after: int = self.last
             on_failure.pop_all()
@@ -100,8 +98,6 @@ class LogWindow:
         if found is None or not os.path.samestat(found, self._file):
             what = "deleted" if found is None else "replaced by another file"
             raise StoreLost(f"The store was {what} while it was looked at.", fix="Load the page again.")
-        if self._is_copy and found.st_mtime_ns != self._file.st_mtime_ns:
-            raise StoreLost("The store was brought up to date.", fix="Load the page again.")
 
     def _entries(self, rows: Sequence[LoggedEvent]) -> list[Entry]:
         return [Entry(row.seq, row.event.issue_id, self._frame(row)) for row in rows]

@@ -104,8 +104,8 @@ class Site:
 
     @contextmanager
     def looking(self) -> Iterator[sqlite3.Connection]:
-        """The store, read only."""
-        with closing(connect_readonly(self.database)) as db:
+        """The store, read only. One of an earlier version is refused: for each page all of it would be copied."""
+        with closing(connect_readonly(self.database, may_copy=False)) as db:
             yield db
 
     @property
