@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tests.npm import TIME_TO_INSTALL
 from tests.servers.emulate import REPOSITORY
 from tests.servers.fault_proxy import Answer, refused
 from tests.servers.github_overlay import AppAtGitHub
-from tests.servers.github_scene import GitHubScene
+from tests.servers.github_scene import ISSUES, GitHubScene
 
 pytestmark = [pytest.mark.anyio, TIME_TO_INSTALL]
 
@@ -96,6 +98,32 @@ async def test_a_token_that_is_not_accepted_any_more_is_renewed_once(scene: GitH
         await tracker.fetch_issue(str(number))
     assert failure.value.kind == TrackerError.AUTH
     assert len(scene.server.asked(TOKENS)) == 1
+    await tracker.aclose()
+
+
+async def test_a_refusal_that_comes_late_costs_nobody_the_token_of_after_it(
+    scene: GitHubScene, tmp_path: Path
+) -> None:
+    late, other = (str(scene.open(title, "Todo")) for title in ("Late", "Other"))
+    tracker = app_tracker(scene, tmp_path)
+    await tracker.fetch_candidates()
+    app = scene.overlay.app
+    assert app
+    app.revoked = {*app.given}
+    is_asked, is_renewed = threading.Event(), threading.Event()
+
+    def refuses_late(line: socket.socket) -> None:
+        is_asked.set()
+        is_renewed.wait(20)
+        line.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
+
+    scene.server.fail(f"GET {ISSUES}/{late}", Answer(deed=refuses_late))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tracker.fetch_issue, late)
+        await anyio.to_thread.run_sync(is_asked.wait)
+        await tracker.fetch_issue(other)
+        is_renewed.set()
+    assert len(app.given) == 2
     await tracker.aclose()
 
 

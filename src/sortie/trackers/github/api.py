@@ -116,13 +116,23 @@ class GitHubApi:
         return TrackerError(TrackerError.AUTH, message, fix="Check tracker.project, and what the token may see.")
 
     async def _asked(self, method: str, path: str, params: Mapping[str, str] | None, **more: Any) -> Reply:
-        try:
+        app = self._app
+        if not app:
             return await self._client.call(method, path, params, **more)
+        used: Mapping[str, str] = {}
+
+        async def authorization() -> Mapping[str, str]:
+            nonlocal used
+            used = await app.authorization()
+            return used
+
+        try:
+            return await self._client.call(method, path, params, authorization=authorization, **more)
         except TrackerError as error:
             # A token of an App can end early; what was refused so was not done.
-            if error.status != 401 or not self._app:
+            if error.status != 401:
                 raise
-        self._app.forget()
+        app.forget(used)
         return await self._client.call(method, path, params, **more)
 
     async def _with_key(self) -> Mapping[str, str]:

@@ -45,11 +45,13 @@ class App:
         async with self._renewing:
             if time.time() > self._ends_at - RENEWED_BEFORE:
                 await self._renew()
-            return {"Authorization": f"Bearer {self._token}"}
+            return _bearer(self._token)
 
-    def forget(self) -> None:
-        """The token is not accepted any more: the next call gets another one."""
-        self._ends_at = 0.0
+    def forget(self, refused: Mapping[str, str]) -> None:
+        """This authorization is not accepted any more: the next call gets another one. Whoever hears of it late,
+        when there is another already, costs nobody that one."""
+        if refused == _bearer(self._token):
+            self._ends_at = 0.0
 
     async def _renew(self) -> None:
         signed = await signature(self._settings)
@@ -57,7 +59,7 @@ class App:
         client.hide([signed, self._token])
 
         async def as_app() -> Mapping[str, str]:
-            return {"Authorization": f"Bearer {signed}"}
+            return _bearer(signed)
 
         async def call(method: str, path: str) -> Reply:
             return await client.call(method, path, repeatable=True, authorization=as_app)
@@ -88,6 +90,10 @@ class App:
             message = f"GitHub does not accept the key of the App: {error.message}"
             return TrackerError(TrackerError.AUTH, message, fix=f"{_FIX} This machine's clock must be right too.")
         return error
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 async def signature(settings: AppSettings) -> str:
