@@ -311,6 +311,19 @@ async def test_a_comment_that_may_have_been_made_is_not_made_again(scene: GitHub
     await tracker.aclose()
 
 
+async def test_a_comment_whose_answer_was_lost_is_found_whatever_the_count_says(scene: GitHubScene) -> None:
+    """GitHub may have it before it counts it; whoever looks whether it is there would make it twice."""
+    number = scene.open("Task", "Todo")
+    tracker = scene.tracker()
+    scene.server.fail(f"POST {ISSUES}/{number}/comments", dropped(), is_done_first=True)
+    with pytest.raises(TrackerError):
+        await tracker.comment(str(number), "Started.")
+    scene.overlay.spoiled[number] = lambda record: {**record, "comments": 0}
+    found = (await tracker.fetch_issue(str(number))).comments or ()
+    assert [comment.body for comment in found] == ["Started."]
+    await tracker.aclose()
+
+
 async def test_a_comment_that_is_too_long_keeps_our_last_line(scene: GitHubScene) -> None:
     number = scene.open("Task", "Todo")
     tracker = scene.tracker()

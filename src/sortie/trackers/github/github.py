@@ -157,7 +157,9 @@ class GitHubTracker:
             await self._api.call("POST", f"/issues/{number}/comments", json={"body": fitting(body)})
         except TrackerError as error:
             raise await self._api.about(error) from error.__cause__
-        self._writes.commented(number)
+        finally:
+            # Also where the answer was lost: whether it is there has to be looked up, not believed of a count.
+            self._writes.commented(number)
 
     async def _move(self, number: int, target: str, pauses: Sequence[float] = PAUSES) -> None:
         record = await self._api.fetch(number)
