@@ -72,6 +72,8 @@ BAD = (None, 0, "0", "", -1, 1.5)
         ({"active_states": ()}, "tracker.active_states"),
         ({"active_states": ("a,b",)}, "tracker.active_states"),
         ({"active_states": ("x" * 51,)}, "tracker.active_states"),
+        ({"active_states": (".",)}, "tracker.active_states"),
+        ({"terminal_states": ("..",)}, "tracker.active_states"),
         ({"active_states": ("closed",)}, "tracker.active_states"),
         ({"active_states": tuple(f"s{n}" for n in range(21))}, "tracker.active_states"),
         ({"terminal_states": ("Open",)}, "tracker.terminal_states"),

@@ -21,6 +21,8 @@ PUBLIC = ("github.com", "www.github.com", "api.github.com")
 OPTIONS = ("app_id", "private_key_path", "installation_id", "sub_issues")
 SUB_ISSUES = ("wait", "ignore")
 LONGEST_LABEL = 50
+# In the address of a label they would lead to what is above it, however they are written there.
+NO_PART_OF_A_PATH = (".", "..")
 MOST_LISTED_STATES = 20
 
 _PROJECT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+")
@@ -122,9 +124,9 @@ def _access_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
 def _state_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for state in States(settings).labels:
-        if "," in state or len(state) > LONGEST_LABEL or state != state.strip():
+        if "," in state or len(state) > LONGEST_LABEL or state != state.strip() or state in NO_PART_OF_A_PATH:
             shown = state[: LONGEST_LABEL + 10]
-            problem = f"no comma, no space at its ends, at most {LONGEST_LABEL} characters"
+            problem = f"no comma, no space at its ends, no `.` or `..`, at most {LONGEST_LABEL} characters"
             found.append(
                 ("tracker.active_states", f'"{shown}" cannot be a label of GitHub, and states are: {problem}.')
             )
