@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from sortie.cli.plan_status import what_is_left
 from sortie.core import events as ev
 from sortie.core.model import Park, View
 from sortie.core.policy import Policy
+from sortie.plans.progress import DEPENDENCY_FAILED, Memo
+from sortie.reports.plan import load_to_look
+from sortie.reports.plan_standing import task_lines
 from sortie.web.tokens import new_token
 
 from .live_server import LiveServer, new_store, served
@@ -154,6 +158,46 @@ def asking(tmp_path_factory):
     ]
     with served(new_store(folder / "plan.work" / ".sortie.db", *events), place=place, is_plan=True) as server:
         yield server, {"authorization": f"Bearer {new_token(server.site.database, 'operate')}"}
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """One task used up its attempts, another lacks what it owes, and a third failed with the first."""
+    folder, now = tmp_path_factory.mktemp("failed"), time.time()
+    edge = {"task": "build", "on_failure": "fail"}
+    place = plan_of(folder, task("build"), task("measure"), task("publish") | {"depends_on": [edge]}, task("rest"))
+    memos = {
+        "build": Memo(kind="agent_failed", why="exited with <i>1</i>"),
+        "measure": Memo(kind="task_incomplete", why="result.md is missing"),
+        "publish": Memo(kind=DEPENDENCY_FAILED, why="build failed, and this task fails with it"),
+    }
+    views = [
+        View(id=name, identifier=name, title="Do it.", state="failed", memo=memo.encode())
+        for name, memo in memos.items()
+    ]
+    events = [
+        ev.PolicySet(at=now, policy=POLICY),
+        *(ev.IssueSeen(at=now, issue_id=view.id, view=view) for view in views),
+        ev.Claimed(at=now - 9000, issue_id="build", run_id="r1", identifier="build", attempt=1, agent="command"),
+        ev.RunEnded(at=now - 7200, issue_id="build", run_id="r1", status="failed", error="exited with 1", turns=1),
+        ev.Settled(at=now - 7200, issue_id="build", run_id="r1", identifier="build", why="it failed"),
+    ]
+    with served(new_store(folder / "plan.work" / ".sortie.db", *events), place=place, is_plan=True) as server:
+        yield server, {"authorization": f"Bearer {new_token(server.site.database, 'operate')}"}
+
+
+def test_a_task_that_failed_waits_for_a_person_as_the_command_line_says(failed):
+    """One that failed with another leaves nothing to be decided."""
+    server, token = failed
+    needs = server.get("/api/v2/inbox").json["needs_person"]
+    assert [(need["kind"], need["identifier"]) for need in needs] == [("error", "build"), ("error", "measure")]
+    assert needs[0]["text"] == "exited with <i>1</i>" and time.time() - needs[0]["since"] > 7000
+    plan, _ = load_to_look(server.site.place)
+    assert "Left to you: build, measure." in what_is_left(plan, task_lines(plan))
+    now = read(server, "/", **token)
+    assert "2 need you" in now.text and "result.md is missing" in now.text
+    assert now.decisions == {"reopen", "accept", "skip"}
+    assert 'sortie_waiting_for_person{kind="error"} 2.0' in server.get("/metrics").text
 
 
 def test_a_task_that_asks_is_shown_in_the_graph_and_first_of_all_now(asking):

@@ -12,7 +12,7 @@ import click
 from ..plans.picture import TaskLine, counted
 from ..plans.plan import Plan
 from ..plans.progress import Memo
-from ..plans.standing import Standing
+from ..plans.standing import Standing, left_to_people
 from ..reports.plan_standing import hider_of, is_served, known_of, looking_at_plan, task_lines
 from ..reports.timeline import Entry, entries_before
 from .format import amount, clean, duration, runnable
@@ -125,19 +125,8 @@ def print_standing(plan: Plan, lines: Sequence[TaskLine]) -> None:
 
 
 def what_is_left(plan: Plan, lines: Sequence[TaskLine]) -> str:
-    """Which tasks a person has to decide about before their plan can go on, and how; those that failed with another
-    one have nothing to be decided."""
-    bad = {line.name for line in lines if line.state in ("failed", "incomplete", "skipped")}
-    follows = {
-        task.name
-        for task in plan.tasks
-        if any(policy == "fail" and other in bad for other, policy in task.waits_for.items())
-    }
-    names = [
-        line.name
-        for line in lines
-        if line.state in ("escalated", "failed", "incomplete") and line.name not in follows
-    ]
+    """Which tasks a person has to decide about before their plan can go on, and how."""
+    names = left_to_people(plan, {line.name: line.state for line in lines})
     if not names:
         open_ones = sorted(
             (line for line in lines if line.state != "completed"), key=lambda line: line.state != "ready"

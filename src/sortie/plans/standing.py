@@ -17,6 +17,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from ..core.records import Waiting
@@ -41,6 +43,18 @@ def standings(plan: Plan, schedule: Schedule, now: float, *, served: bool = True
     for name in order(plan.edges):
         derived.add(plan.by_name[name])
     return {task.name: derived.found[task.name] for task in plan.tasks}
+
+
+def left_to_people(plan: Plan, states: Mapping[str, str]) -> list[str]:
+    """The tasks that a person has to decide about before their plan can go on, in its order; those that failed with
+    another one have nothing to be decided. `states` is how each stands."""
+    bad = {name for name, state in states.items() if state in ("failed", "incomplete", "skipped")}
+    return [
+        task.name
+        for task in plan.tasks
+        if states[task.name] in ("escalated", "failed", "incomplete")
+        and not any(policy == "fail" and other in bad for other, policy in task.waits_for.items())
+    ]
 
 
 class _Derived:

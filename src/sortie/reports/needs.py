@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from sqlite3 import Connection
 from typing import Literal, Protocol
 
@@ -10,6 +11,9 @@ from msgspec import Struct
 
 from ..core.policy import Policy
 from ..core.schedule import Schedule
+from ..plans.plan import Plan
+from ..plans.progress import FAILED
+from ..plans.standing import left_to_people, standings
 from ..store.queries import history
 from .words import seconds_of
 
@@ -33,7 +37,8 @@ class LiveLooks(Protocol):
 
 
 class Need(Struct, frozen=True, kw_only=True):
-    """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues;
+    """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues, and
+    `error` is a task of a plan that failed, too: what is decided about that is no answer;
     `review` was handed over by its agent, and nobody has moved it on; `out-of-budget`, `agent` and `tracker` are
     about many issues and name none."""
 
@@ -56,10 +61,14 @@ def tracker_needs(live: LiveLooks | None, now: float, hide: Hide) -> Iterator[Ne
         )
 
 
-def parked_needs(schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Need]:
+def most_pressing_first(needs: Iterable[Need]) -> list[Need]:
     """Questions before failures, and who waits longest first."""
     order = {"signal": 0, "error": 1, "budget": 2, "operator": 3}
-    for parked in sorted(schedule.parked.values(), key=lambda one: (order.get(one.park.kind, 4), one.since)):
+    return sorted(needs, key=lambda need: (order.get(need.kind, 4), inf if need.since is None else need.since))
+
+
+def parked_needs(schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> Iterator[Need]:
+    for parked in schedule.parked.values():
         yield Need(
             kind=parked.park.kind,
             text=hide(parked.park.reason),
@@ -69,6 +78,24 @@ def parked_needs(schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> I
             since=parked.since,
             can_answer=parked.park.kind != "budget",
         )
+
+
+def failed_tasks(db: Connection, schedule: Schedule, plan: Plan, hide: Hide) -> Iterator[Need]:
+    """What else of a plan is left to people: those of its tasks that ask are parked."""
+    if all(view.state != FAILED for view in schedule.issues.values()):
+        return
+    found = standings(plan, schedule, now=0.0)  # what waits for a time has not failed, whatever the time
+    for name in left_to_people(plan, {name: standing.state for name, standing in found.items()}):
+        if name not in schedule.parked:
+            view, last = schedule.issues[name], history(db, name, limit=1)
+            yield Need(
+                kind="error",
+                text=hide(found[name].note),
+                issue_id=name,
+                identifier=view.identifier,
+                title=hide(view.title),
+                since=_moment(last[0].completed_at) if last else None,
+            )
 
 
 def standstills(schedule: Schedule, hide: Hide) -> Iterator[Need]:

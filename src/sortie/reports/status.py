@@ -18,11 +18,21 @@ from ..core.policy import Limits, Policy, Spent, day_of
 from ..core.ready_queue import dispatch_order
 from ..core.records import Claim
 from ..core.schedule import Schedule
+from ..plans.plan import Plan
 from ..store.call_use import CallFigures, call_figures
 from ..store.load import look, snapshot
 from ..store.queries import Totals, last_policy, tool_calls, totals
 from ..workflow.config import Config
-from .needs import LiveLooks, Need, parked_needs, reviews, standstills, tracker_needs
+from .needs import (
+    LiveLooks,
+    Need,
+    failed_tasks,
+    most_pressing_first,
+    parked_needs,
+    reviews,
+    standstills,
+    tracker_needs,
+)
 from .rules import rules_in_force
 from .usage import charged_to
 from .words import stamp
@@ -188,9 +198,10 @@ def status_report(
     now: float,
     hide: Hide,
     live: LiveRuns | None = None,
+    plan: Plan | None = None,
 ) -> Status:
-    """`config` is None where the store belongs to no workflow. `broken`: what it belongs to, a workflow or a plan,
-    cannot be used as it is. `service` is what the holder of the store said of itself."""
+    """`config` is None where the store belongs to no workflow, `plan` where it belongs to no plan. `broken`: what it
+    belongs to cannot be used as it is. `service` is what the holder of the store said of itself."""
     day = day_of(now)
     with snapshot(db):
         loaded = look(db, day=day)
@@ -199,6 +210,7 @@ def status_report(
         rules = rules_in_force(db, config, broken=broken, served=service is not None)
         # Where issues were handed over to, the last good workflow said, whether a service goes on with it or not.
         handed_over = reviews(db, schedule, rules or last_policy(db) or Policy(), hide)
+        failed = list(failed_tasks(db, schedule, plan, hide)) if plan else []
         heard = {run.run_id: run for run in live.running} if live else {}
         charged = {run_id: charged_to(db, run_id) for run_id in _run_ids(schedule) if run_id not in heard}
     titles = _titles(schedule, hide)
@@ -207,7 +219,7 @@ def status_report(
     busy = {*schedule.running, *schedule.waiting, *schedule.parked, *(item.issue_id for item in idle)}
     needs = [
         *tracker_needs(live, now, hide),
-        *parked_needs(schedule, titles, hide),
+        *most_pressing_first([*parked_needs(schedule, titles, hide), *failed]),
         *standstills(schedule, hide),
         *(review for review in handed_over if review.issue_id not in busy),
     ]

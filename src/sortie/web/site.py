@@ -138,6 +138,7 @@ class Site:
             now=time.time(),
             hide=self.hide,
             live=self.live.now(),
+            plan=self._examined().plan,
         )
 
     def health(self, db: sqlite3.Connection) -> Health:
@@ -225,12 +226,13 @@ class Site:
         else:
             plan, is_broken = None, found.workflow is None and self.place != self.database
         redactor = Redactor({*found.config.secrets, *_given_to_agents(found.config, plan), *self._server_secrets})
-        return _Settings(files, found.config, is_broken, redactor)
+        return _Settings(files, found.config, plan, is_broken, redactor)
 
 
 class _Settings(Struct, frozen=True):
     files: Files
     config: Config
+    plan: Plan | None
     is_broken: bool
     redactor: Redactor
     as_of: float = 0.0
