@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import which
+from typing import Any
 
 import msgspec
 import pytest
 
-from sortie.reports.run_detail import run_detail
+from sortie.core import events as ev
+from sortie.reports.run_detail import latest_run
 from sortie.web import changed_files
 from sortie.web.changed_files import MOST_KEPT, ChangedFiles
 from sortie.web.site import Site
+from tests.cli.scene import wait_until
 
 from .busy_store import busy_store
+from .live_server import append, served
 
 
 @pytest.fixture
@@ -24,8 +30,7 @@ def site(tmp_path):
 
 def run_of(site: Site, issue: str):
     with site.looking() as db:
-        (run_id,) = db.execute("SELECT run_id FROM claims WHERE issue_id = ?", (issue,)).fetchone()
-        return run_detail(db, run_id, hide=site.hide)
+        return latest_run(db, issue, hide=site.hide)
 
 
 def test_readers_at_the_same_time_share_one_comparison(site):
@@ -47,6 +52,52 @@ def test_what_has_stood_long_enough_is_compared_anew(site):
     assert again and [file.path for file in again.changes.files] == ["another.py", "cookie.py", "test_cookie.py"]
 
 
+def test_nobody_waits_long_for_a_comparison(site, tmp_path, monkeypatch):
+    """Readers are the threads in which everything else is reported, too."""
+    stand_in = tmp_path / "bin" / "git"
+    stand_in.parent.mkdir()
+    waits = f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"
+    stand_in.write_text(f'#!/bin/sh\n{waits}\nexec {which("git")} "$@"\n')
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+    files, run = ChangedFiles(patience=0.0), run_of(site, "SHOP-1")
+    with ThreadPoolExecutor(8) as readers:
+        for seen in readers.map(lambda _: files.of(site, run), range(8)):
+            assert seen and "being compared" in seen.changes.problem
+    (tmp_path / "go").touch()
+    seen = wait_until(lambda: (found := files.of(site, run)) and not found.changes.problem and found)
+    assert [file.path for file in seen.changes.files] == ["cookie.py", "test_cookie.py"]
+
+
+def test_what_fails_is_told_and_tried_again(site):
+    files, run = ChangedFiles(), run_of(site, "SHOP-1")
+    assert run
+    broken = msgspec.structs.replace(run, workspace="\0")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="null byte"):
+            files.of(site, broken)
+    assert files.of(site, run)
+
+
+def test_the_api_tells_what_the_page_shows_and_nothing_of_other_hosts(tmp_path):
+    store, path = busy_store(tmp_path, repository=True), "/api/v2/issues/%s/changes"
+    with served(store) as server:
+        found = server.get(path % "SHOP-1").json
+        assert (found["kind"], [file["path"] for file in found["files"]]) == (
+            "diff",
+            ["cookie.py", "test_cookie.py"],
+        )
+        run: dict[str, Any] = {"issue_id": "far", "run_id": "far-1", "identifier": "FAR-1"}
+        path_there = found["workspace"]
+        append(
+            store,
+            ev.Claimed(at=time.time(), attempt=1, host="another", **run),
+            ev.WorkspaceMade(at=time.time(), key="FAR-1", path=path_there, **run),
+        )
+        found = server.get(path % "FAR-1").json
+        assert (found["files"], found["problem"]) == ([], "Its last run is on another host.")
+
+
 def test_a_run_without_a_directory_here_has_no_changed_files(site):
     files = ChangedFiles()
     assert files.of(site, run_of(site, "SHOP-2")) is None
@@ -60,4 +111,5 @@ def test_of_many_runs_only_some_are_kept(site):
         gone = msgspec.structs.replace(run, run_id=f"run-{number}", workspace="/nonexistent/place")
         seen = files.of(site, gone)
         assert seen and seen.changes.kind == "gone"
-    assert len(files._seen) == len(files._comparing) == MOST_KEPT
+    assert len(files._seen) == MOST_KEPT
+    assert not files._coming

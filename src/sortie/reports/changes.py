@@ -24,8 +24,8 @@ OF_OTHERS = (".git", OUR_DIRECTORY)
 
 class WorkspaceChanges(Struct, frozen=True, kw_only=True):
     """`kind`: `diff` against `base`, or only the `files` that were written since the run began; `gone` where there
-    is no such directory any more, `unknown` where it cannot be read, and `problem` says why. `is_cut`: there are
-    more files than are listed."""
+    is no such directory any more, `unknown` where it cannot be read, or was not yet; `problem` says why. `is_cut`:
+    there are more files than are listed."""
 
     kind: Literal["diff", "files", "gone", "unknown"]
     workspace: str

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..core import events as ev
 from ..core.model import Usage
 from ..store.load import look, snapshot
-from ..store.queries import HistoryRow, LoggedEvent, events, history_of_run, last_title
+from ..store.queries import HistoryRow, LoggedEvent, events, history_of_run, last_run_of, last_title
 from .runs import RunRow, run_row
 from .usage import charged_to
 from .words import seconds_of
@@ -127,6 +127,12 @@ def run_detail(db: Connection, run_id: str, *, hide: Hide) -> RunDetail | None:
         usage=used or Usage(),
         is_cut=is_cut,
     )
+
+
+def latest_run(db: Connection, issue_id: str, *, hide: Hide) -> RunDetail | None:
+    """The run of an issue that goes on, or else the one that ended last."""
+    run_id = last_run_of(db, issue_id)
+    return run_detail(db, run_id, hide=hide) if run_id else None
 
 
 def _log(db: Connection, run_id: str) -> tuple[list[LoggedEvent], bool]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
 from ..core.events import Level, kind_of
 from ..core.narrate import RULES, narrate
-from ..reports.changes import WorkspaceChanges, workspace_changes
+from ..reports.changes import WorkspaceChanges
 from ..reports.needs import Need
+from ..reports.run_detail import latest_run
 from ..reports.runs import RunRow, runs_of_issue
 from ..reports.status import Running, Status
 from ..reports.timeline import Situation, Timeline
@@ -18,6 +18,7 @@ from ..reports.usage import Amount, usage_of_issue
 from ..store.load import snapshot
 from ..store.queries import LoggedEvent, events
 from .api_v2_parameters import Count, Name, Number, Page, PageSize, issue_meant
+from .changed_files import changed_files
 from .operation import Asked, NoParameters
 from .site import Site
 
@@ -179,20 +180,15 @@ def why(asked: Asked[WhyQuery, None]) -> Timeline:
 
 
 def changes(asked: Asked[NoParameters, None]) -> WorkspaceChanges:
-    """In the workspace of the run that goes on, or of the last one that had one."""
+    """In the workspace of the run that goes on, or of the one that ended last."""
     with asked.site.looking() as db:
         issue_id = issue_meant(db, asked.named["identifier"])
-        row = db.execute(
-            """SELECT workspace, claimed_at FROM claims WHERE issue_id = ? AND workspace <> ''
-               UNION ALL
-               SELECT workspace, since FROM (SELECT workspace, unixepoch(started_at) AS since FROM run_history
-                   WHERE issue_id = ? AND workspace <> '' ORDER BY id DESC LIMIT 1) LIMIT 1""",
-            (issue_id, issue_id),
-        ).fetchone()
-    if row is None:
-        return WorkspaceChanges(kind="unknown", workspace="", problem="No run of it had a workspace yet.")
-    workspace, since = row
-    return workspace_changes(Path(workspace), since=float(since or 0.0), hide=asked.site.hide)
+        last = latest_run(db, issue_id, hide=asked.site.hide)
+    if seen := changed_files.of(asked.site, last):
+        return seen.changes
+    has_one = last and last.workspace
+    problem = "Its last run is on another host." if has_one else "Its last run has no workspace yet."
+    return WorkspaceChanges(kind="unknown", workspace="", problem=problem)
 
 
 def events_after(asked: Asked[EventsQuery, None]) -> EventsAnswer:

@@ -1,13 +1,15 @@
 """Changed files for pages that are shown again every few seconds: compared now and then, once for all readers.
 
-Comparing asks git and reads every changed file. So what was found stands for a while, the longer the more it took,
-and of several readers of the same directory one compares; the others get what was found before, or wait for it.
+Comparing asks git and reads every changed file. So what was found stands for a while, the longer the more it took.
+It is done in threads of its own: a reader waits a moment for it, then has what was found before, or a word that
+nothing was found yet.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from msgspec import Struct
@@ -21,6 +23,10 @@ MOST_KEPT = 16
 STANDS_FOR = 4.0
 # So many times as long as it took.
 REST = 10.0
+AT_ONCE = 2
+# A reader is one of the few threads in which everything is reported.
+PATIENCE = 1.0
+NOT_YET = "The files are being compared; ask again in a moment."
 
 
 class Seen(Struct, frozen=True):
@@ -34,41 +40,45 @@ class Seen(Struct, frozen=True):
 class ChangedFiles:
     """Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
         self._seen: dict[str, Seen] = {}
-        self._comparing: dict[str, threading.Lock] = {}
+        self._coming: dict[str, Future[Seen]] = {}
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(AT_ONCE, "changed files")
 
     def of(self, site: Site, run: RunDetail | None) -> Seen | None:
-        """Of the directory of a run; None where it had none on this machine. Blocks."""
+        """Of the directory of a run; None where it had none on this machine. Blocks for a moment."""
         if run is None or not run.workspace or run.host not in ("", LOCAL):
             return None
         with self._lock:
             seen = self._seen.get(run.run_id)
-            turn = self._comparing.setdefault(run.run_id, threading.Lock())
-        if seen and time.monotonic() < seen.until:
-            return seen
-        if not turn.acquire(blocking=seen is None):
-            return seen
+            if seen and time.monotonic() < seen.until:
+                return seen
+            coming = self._coming.get(run.run_id)
+            if coming is None:
+                coming = self._coming[run.run_id] = self._threads.submit(self._compared, site, run)
         try:
-            # Another one may have done it while we waited.
-            again = self._seen.get(run.run_id)
-            if again and time.monotonic() < again.until:
-                return again
-            return self._compared(site, run)
-        finally:
-            turn.release()
+            return coming.result(self._patience)
+        except TimeoutError:
+            not_yet = WorkspaceChanges(kind="unknown", workspace=run.workspace, problem=NOT_YET)
+            return seen or Seen(not_yet, time.time(), 0.0)
 
     def _compared(self, site: Site, run: RunDetail) -> Seen:
         began, at = time.monotonic(), time.time()
-        changes = workspace_changes(Path(run.workspace), since=run.started_at, hide=site.hide)
-        took = time.monotonic() - began
-        seen = Seen(changes, at, time.monotonic() + STANDS_FOR + REST * took)
-        with self._lock:
-            self._seen.pop(run.run_id, None)
-            self._seen[run.run_id] = seen
-            while len(self._seen) > MOST_KEPT:
-                oldest = next(iter(self._seen))
-                del self._seen[oldest]
-                self._comparing.pop(oldest, None)
+        try:
+            changes = workspace_changes(Path(run.workspace), since=run.started_at, hide=site.hide)
+            took = time.monotonic() - began
+            seen = Seen(changes, at, time.monotonic() + STANDS_FOR + REST * took)
+            with self._lock:
+                self._seen.pop(run.run_id, None)
+                self._seen[run.run_id] = seen
+                while len(self._seen) > MOST_KEPT:
+                    del self._seen[next(iter(self._seen))]
+        finally:
+            with self._lock:
+                del self._coming[run.run_id]
         return seen
+
+
+changed_files = ChangedFiles()

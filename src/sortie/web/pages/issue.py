@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ...core.schedule import Schedule
-from ...reports.run_detail import RunDetail, run_detail
+from ...reports.run_detail import RunDetail, latest_run
 from ...reports.runs import RunRow, runs_of_issue
 from ...reports.timeline import Timeline
 from ...reports.transcript import Transcript
 from ...reports.usage import Amount, spent_on_issue, usage_of_issue
 from ...runs.prompt_log import Prompt
 from ...store.load import look
-from ...store.queries import find_issue, last_run_of
+from ...store.queries import find_issue
 from .. import show
-from ..changed_files import ChangedFiles, Seen
+from ..changed_files import Seen, changed_files
 from ..render import page
 from ..site import Site
 from .errors import error_page
 from .parts import Bar, bars, number_in
-
-changed_files = ChangedFiles()
 
 ENTRIES = 60
 SAID = 150
@@ -76,7 +72,7 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
             return None
         story = site.story(db, issue_id, limit=ENTRIES, before=before or None, everything=everything)
         schedule = look(db, issue_id=issue_id).schedule
-        last, spent, rules = _last_run(site, db, issue_id), spent_on_issue(db, issue_id), site.rules(db)
+        last, spent, rules = latest_run(db, issue_id, hide=site.hide), spent_on_issue(db, issue_id), site.rules(db)
         used = usage_of_issue(db, issue_id)
         runs = runs_of_issue(db, issue_id, hide=site.hide, limit=RUNS)
     parked = schedule.parked.get(issue_id)
@@ -107,8 +103,3 @@ def verbs_for(schedule: Schedule, issue_id: str) -> tuple[str, ...]:
     if issue_id in schedule.waiting:
         return ("retry", "stop")
     return ("start",)
-
-
-def _last_run(site: Site, db: sqlite3.Connection, issue_id: str) -> RunDetail | None:
-    run_id = last_run_of(db, issue_id)
-    return run_detail(db, run_id, hide=site.hide) if run_id else None
