@@ -15,6 +15,7 @@ from sortie.core.observe import fingerprint
 from sortie.errors import TrackerError
 from sortie.trackers.jira import candidates
 from sortie.trackers.jira.jira import JiraTracker
+from sortie.trackers.jira.records import LARGEST_FLATTENED
 from sortie.trackers.trust import judged_tracker
 from tests import npm
 from tests.servers.jira_fake import Exchange, JiraFake, answers
@@ -175,6 +176,20 @@ async def test_a_document_nested_beyond_reason_spoils_no_other(jira: JiraFake, t
             assert {issue.id for issue in found.issues} == {str(bad.id), str(good.id)}
         else:
             assert (await tracker.fetch_issue(str(bad.id))).title == "bad"
+
+
+async def test_an_answer_that_is_also_too_large_is_refused_as_a_whole(jira: JiraFake, tracker: JiraTracker) -> None:
+    """To take the documents out of it would hold up everything else for seconds."""
+    jira.store.add()
+
+    def nested(exchange: Exchange) -> None:
+        deep = b"[" * LARGEST_FLATTENED + b"]" * LARGEST_FLATTENED
+        exchange.raw = exchange.content.replace(b'"description": null', b'"description": ' + deep, 1)
+
+    jira.fault("search/jql", nested, after=True)
+    with pytest.raises(TrackerError) as failure:
+        await tracker.fetch_candidates()
+    assert failure.value.kind == TrackerError.PAYLOAD
 
 
 async def test_what_changed_is_told(jira: JiraFake, tracker: JiraTracker) -> None:

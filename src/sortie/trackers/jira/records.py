@@ -25,6 +25,8 @@ FIELDS = (
 
 # Documents nested deeper than this are not what people write; more than a few hundred cannot be read as JSON.
 DEEPEST = 120
+# To flatten this much takes a second or two, in which nothing else happens; a page of issues has less.
+LARGEST_FLATTENED = 4 * 1024 * 1024
 LONGEST_REASON = 200
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 
@@ -124,11 +126,11 @@ class ServerInfo(Struct, frozen=True, rename="camel"):
 
 
 def read(reply: Reply, kind: type[T]) -> T:
-    """An answer; where a document in it is nested too deep to be read, all but that."""
+    """An answer; where a document in it is nested too deep to be read, all but that, unless it is too large."""
     try:
         return reply.read(kind)
     except TrackerError as error:
-        if not isinstance(error.__cause__, RecursionError):
+        if not isinstance(error.__cause__, RecursionError) or len(reply.body) > LARGEST_FLATTENED:
             raise
     return Reply(status=reply.status, body=flattened(reply.body)).read(kind)
 
