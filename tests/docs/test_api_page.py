@@ -12,18 +12,21 @@ from typing import Any
 import pytest
 import yaml
 
+from sortie.store.lock import held
 from sortie.web.api_v2_operations import OPERATIONS
 from sortie.web.metrics_catalogue import COUNTERS, GAUGES, HISTOGRAMS
+from sortie.web.stream import STREAM as STREAM_DESCRIBED
 from sortie.web.tokens import new_token
 
 from ..web.api_scene import busy_server
+from ..web.event_reader import PATH as STREAM
+from ..web.event_reader import listening
 from ..web.live_server import Answer, LiveServer
 from .console import steps
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "api.md").read_text("utf-8")
 WHERE = "http://127.0.0.1:7678"
-STREAM = "/api/v2/events/stream"
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def differences(shown: Any, real: Any, where: str = "") -> Iterator[str]:
 
 def test_every_call_of_the_page_answers_what_the_page_shows(server):
     token = new_token(server.site.database, "operate")
-    calls = steps(PAGE)
+    calls = [(command, printed) for command, printed in steps(PAGE) if STREAM not in command]
     assert len(calls) > 6
     for command, printed in calls:
         shown, real = json.loads("\n".join(printed)), made(server, command, token).json
@@ -81,11 +84,33 @@ def test_every_call_of_the_page_answers_what_the_page_shows(server):
             assert {**shown, **{name: real[name] for name in ("error", "counts") if name in real}} == shown
 
 
+def test_the_stream_says_what_the_page_shows(server):
+    ((command, printed),) = (step for step in steps(PAGE) if STREAM in step[0])
+    program, how, url = shlex.split(command)
+    assert (program, how) == ("curl", "-sN")
+    first, *messages = "\n".join(printed).strip().split("\n\n")
+    query = url.removeprefix(WHERE + STREAM)
+    with held(server.site.database, {"pid": 1}), listening(server, query) as reader:
+        assert reader.block().decode() == first
+        for message in messages:
+            shown = dict(line.split(": ", 1) for line in message.splitlines())
+            real = reader.until(shown["event"])
+            assert shown.get("id") == (None if real.seq is None else str(real.seq))
+            assert [*differences(json.loads(shown["data"]), real.data)] == []
+
+
+def test_the_page_has_every_message_of_the_stream():
+    described = re.findall(r"`(\w+)`", STREAM_DESCRIBED.told)
+    section = PAGE.partition("### Events as they happen")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.M) == described
+
+
 def test_the_page_has_every_operation_with_its_parameters():
     rows = re.findall(r"^\| `(GET|POST) (/api/v2\S*)` \| (.*) \|$", PAGE, re.M)
     told = {(method, path): text for method, path, text in rows}
-    wanted = {(operation.method, f"/api/v2{operation.path}"): operation for operation in OPERATIONS}
-    assert told.keys() - {("GET", STREAM)} == wanted.keys()
+    everything = (*OPERATIONS, STREAM_DESCRIBED)
+    wanted = {(operation.method, f"/api/v2{operation.path}"): operation for operation in everything}
+    assert told.keys() == wanted.keys()
     for key, operation in wanted.items():
         assert all(f"`{name}`" in told[key] for name in operation.query.__struct_encode_fields__), key
 

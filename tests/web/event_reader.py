@@ -36,7 +36,7 @@ class EventReader:
 
     def messages(self) -> Iterator[Told]:
         """Until the server ends the stream; comments are messages without a name."""
-        while (block := self._block()) is not None:
+        while (block := self.block()) is not None:
             fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if not line.startswith(":"))
             if "retry" not in fields:
                 seq = int(fields["id"]) if "id" in fields else None
@@ -49,7 +49,8 @@ class EventReader:
         found = (one for one in self.messages() if one.event == "change")
         return [next(found) for _ in range(count)]
 
-    def _block(self) -> bytes | None:
+    def block(self) -> bytes | None:
+        """The next message as it was sent, without the empty line at its end; None where the stream ends."""
         while b"\n\n" not in self._text:
             piece = self._chunk()
             if not piece:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
+from starlette.routing import Route
 
 from sortie.web.api_v2_operations import OPERATIONS
+from sortie.web.app import make_app
+from sortie.web.stream import STREAM
 from sortie.web.tokens import new_token
 
 from ..cli.worklog_scene import CHARTER
@@ -77,14 +80,31 @@ def test_no_type_tells_in_which_module_it_is(document):
     assert [name for name in document["components"]["schemas"] if "." in name] == []
 
 
+def test_every_address_that_is_answered_is_described(server, document):
+    answered = {
+        route.path.replace(":path}", "}")
+        for route in make_app(server.site).routes
+        if isinstance(route, Route) and route.path.startswith(ROOT)
+    }
+    assert document["paths"].keys() == answered - {f"{ROOT}/openapi.json"}
+
+
+def test_the_stream_is_described_as_what_it_is(document):
+    told = document["paths"][f"{ROOT}/events/stream"]["get"]
+    assert [*told["responses"]["200"]["content"]] == ["text/event-stream"]
+    assert {one["name"] for one in told["parameters"]} == {"after", "issue", "Last-Event-ID"}
+    described = told["responses"]["200"]["description"]
+    assert all(f"`{event}`" in described for event in ("change", "live", "stale", "reset", "failed"))
+
+
 def test_every_operation_is_described_with_its_parameters_and_errors(document):
     described = {
         (method.upper(), path.removeprefix(ROOT)): told
         for path, methods in document["paths"].items()
         for method, told in methods.items()
     }
-    assert described.keys() == {(operation.method, operation.path) for operation in OPERATIONS}
-    for operation in OPERATIONS:
+    assert described.keys() == {(one.method, one.path) for one in (*OPERATIONS, STREAM)}
+    for operation in (*OPERATIONS, STREAM):
         told = described[operation.method, operation.path]
         names = {one["name"] for one in told["parameters"] if one["in"] == "query"}
         assert names == {*operation.query.__struct_encode_fields__}
@@ -129,6 +149,9 @@ def test_the_check_sees_an_answer_of_another_type(server, document):
         ("/issues?page=1&page=2", 400, "invalid_parameter"),
         ("/issues?colour=red", 400, "invalid_parameter"),
         ("/events?after=-1", 400, "invalid_parameter"),
+        ("/events/stream?after=-1", 400, "invalid_parameter"),
+        ("/events/stream?colour=red", 400, "invalid_parameter"),
+        ("/events/stream?issue=nobody", 404, "issue_not_found"),
         (f"/events?after={'9' * 19}", 400, "invalid_parameter"),
         (f"/events?after={'9' * 5000}", 400, "invalid_parameter"),
         ("/usage?days=ten", 400, "invalid_parameter"),

@@ -1,4 +1,7 @@
-"""`/api/v2`: a route for each operation of the table, and the description that is made from the same table."""
+"""`/api/v2`: a route for each operation of the table, and the description that is made from the same table.
+
+The stream has a route of its own, and is described with the others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from .json_api import STORE_UNAVAILABLE, Address, Handler, json_answer
 from .openapi import described
 from .operation import Operation, carried_out
 from .site import Site
+from .stream import STREAM
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -39,4 +43,4 @@ def _pattern(path: str) -> str:
 
 
 def _description(_: Request) -> Response:
-    return json_answer(described(OPERATIONS, API_V2))
+    return json_answer(described((*OPERATIONS, STREAM), API_V2))

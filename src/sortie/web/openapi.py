@@ -11,7 +11,7 @@ from msgspec import NODEFAULT
 
 from .. import __version__
 from .json_api import STORE_UNAVAILABLE, ErrorAnswer
-from .operation import Operation
+from .operation import Described
 
 REFERENCE = "#/components/schemas/{name}"
 TITLE = "Sortie"
@@ -41,7 +41,7 @@ WITH_A_BODY = (
 
 
 @cache
-def described(operations: tuple[Operation, ...], root: str) -> dict[str, Any]:
+def described(operations: tuple[Described, ...], root: str) -> dict[str, Any]:
     kinds = [ErrorAnswer, *_kinds(operations)]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
     schema_of = dict(zip(map(id, kinds), schemas, strict=True))
@@ -63,22 +63,22 @@ def described(operations: tuple[Operation, ...], root: str) -> dict[str, Any]:
     }
 
 
-def _kinds(operations: Iterable[Operation]) -> list[Any]:
+def _kinds(operations: Iterable[Described]) -> list[Any]:
     found = []
     for operation in operations:
         found += [operation.answer, operation.query, *([operation.body] if operation.body else [])]
     return found
 
 
-def _operation(operation: Operation, schema_of: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:
+def _operation(operation: Described, schema_of: dict[int, Any], components: dict[str, Any]) -> dict[str, Any]:
     told = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "parameters": [*_in_path(operation.path), *_in_query(operation, components)],
+        "parameters": [*_in_path(operation.path), *_in_query(operation, components), *_in_head(operation)],
         "responses": {
             str(operation.status): {
-                "description": "What was asked for.",
-                "content": {"application/json": {"schema": schema_of[id(operation.answer)]}},
+                "description": operation.told,
+                "content": {operation.media: {"schema": schema_of[id(operation.answer)]}},
             },
             **_errors(operation, schema_of[id(ErrorAnswer)]),
         },
@@ -96,7 +96,7 @@ def _in_path(path: str) -> list[dict[str, Any]]:
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 
 
-def _in_query(operation: Operation, components: dict[str, Any]) -> list[dict[str, Any]]:
+def _in_query(operation: Described, components: dict[str, Any]) -> list[dict[str, Any]]:
     schema = components[operation.query.__name__]
     fields = msgspec.structs.fields(operation.query)
     return [
@@ -110,7 +110,14 @@ def _in_query(operation: Operation, components: dict[str, Any]) -> list[dict[str
     ]
 
 
-def _errors(operation: Operation, schema: Any) -> dict[str, Any]:
+def _in_head(operation: Described) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "description": meaning, "schema": {"type": "string"}}
+        for name, meaning in operation.headers
+    ]
+
+
+def _errors(operation: Described, schema: Any) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     possible = [*COMMON, *operation.errors]
     possible += OF_CHANGES if operation.scope == "operate" else ()

@@ -36,9 +36,9 @@ class Asked(Struct, Generic[Q, B], frozen=True):
     body: B
 
 
-class Operation(Struct, frozen=True, kw_only=True):
-    """`path` is below `/api/v2`. `call` answers with an `answer`, which is sent with `status`; one that waits is
-    asynchronous, every other one runs in a thread. `errors` are the codes that it gives beside those that every
+class Described(Struct, frozen=True, kw_only=True):
+    """`path` is below `/api/v2`. An `answer` of this `media` is sent with `status`; `told` describes it. `headers`
+    are those that are looked at, with what they mean. `errors` are the codes that it gives beside those that every
     operation can give."""
 
     name: str
@@ -46,10 +46,12 @@ class Operation(Struct, frozen=True, kw_only=True):
     path: str
     summary: str
     answer: Any
-    call: Callable[[Asked[Any, Any]], Any]
     query: type[Struct] = NoParameters
+    headers: tuple[tuple[str, str], ...] = ()
     body: type[Struct] | None = None
     status: int = 200
+    media: str = "application/json"
+    told: str = "What was asked for."
     errors: tuple[tuple[int, str], ...] = ()
 
     @property
@@ -57,9 +59,15 @@ class Operation(Struct, frozen=True, kw_only=True):
         return "read" if self.method == "GET" else "operate"
 
 
+class Operation(Described, frozen=True, kw_only=True):
+    """`call` gives the answer; one that waits is asynchronous, every other one runs in a thread."""
+
+    call: Callable[[Asked[Any, Any]], Any]
+
+
 async def carried_out(operation: Operation, site: Site, request: Request) -> Response:
     named = {name: _name(name, value) for name, value in request.path_params.items()}
-    query = _parameters(operation.query, request)
+    query = parameters(operation.query, request)
     body = await _body(operation.body, request) if operation.body else None
     asked: Asked[Any, Any] = Asked(site, named, query, body)
     if inspect.iscoroutinefunction(operation.call):
@@ -75,7 +83,7 @@ def _name(name: str, value: str) -> str:
     return value
 
 
-def _parameters(kind: type[Q], request: Request) -> Q:
+def parameters(kind: type[Q], request: Request) -> Q:
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:

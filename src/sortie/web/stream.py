@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 
 import anyio
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,18 +23,44 @@ from ..errors import SortieError
 from ..store.queries import find_issue
 from ..store.web_tokens import Scope as TokenScope
 from .addresses import API_V2
+from .api_v2_parameters import Name, Number
 from .feed import Feed, FeedEnded, Position, unreadable
 from .json_api import Problem
+from .operation import Described, parameters
 from .site import Site
 
 # Whether the token that let the reader in still does.
 StillAllows = Callable[[TokenScope], Awaitable[bool]]
 
-PATH = f"{API_V2}/events/stream"
-# No log is longer: SQLite counts to 2^63.
-_MOST_DIGITS = 18
 # How soon a browser comes back, in milliseconds.
 _COME_BACK = b"retry: 1000\n\n"
+# What a browser sends that comes back.
+_LAST = "Last-Event-ID"
+
+
+class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Without `after`, what happens from now on."""
+
+    after: Number | UnsetType = UNSET
+    issue: Name = ""
+
+
+STREAM = Described(
+    name="event_stream",
+    method="GET",
+    path="/events/stream",
+    summary="The log of events as it grows, behind the number `after` or from now on, and how the service stands.",
+    query=StreamQuery,
+    headers=(
+        (_LAST, "The last number that was heard, as browsers send it; where `after` is named too, this counts."),
+    ),
+    answer=str,
+    media="text/event-stream",
+    told="""Messages without end, with JSON as data. `change`, with a number: an event of the log. Others have none:
+`live`, once a second how things stand; `stale`, since when it says nothing; `reset`, this is another log, and
+ends at this number; `failed`, why the stream ends here.""",
+    errors=((404, "issue_not_found"), (503, "too_many_streams")),
+)
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -40,13 +68,14 @@ def routes(site: Site) -> list[BaseRoute]:
 
     async def stream(request: Request) -> Response:
         try:
-            after = _after(request)
-            issue_id = await run_in_threadpool(_issue, site, request.query_params.get("issue"))
+            query = parameters(StreamQuery, request)
+            after = _after(request, query)
+            issue_id = await run_in_threadpool(_issue, site, query.issue)
         except Problem as problem:
             return problem.answer()
         return EventStream(feed, after, issue_id, request.state.still_allows)
 
-    return [Route(PATH, stream, methods=["GET"])]
+    return [Route(API_V2 + STREAM.path, stream, methods=["GET"])]
 
 
 class EventStream(Response):
@@ -96,17 +125,17 @@ class EventStream(Response):
                 return  # whoever asks again is told why
 
 
-def _after(request: Request) -> int | None:
+def _after(request: Request, query: StreamQuery) -> int | None:
     """Where to go on; a browser that comes back names the last event that it has."""
-    given = request.headers.get("last-event-id") or request.query_params.get("after")
-    if not given:
-        return None
-    if not (given.isascii() and given.isdecimal() and len(given) <= _MOST_DIGITS):
-        raise Problem(400, "invalid_parameter", "The number after which to go on is not one of an event.")
-    return int(given)
+    if not (last := request.headers.get(_LAST)):
+        return None if query.after is UNSET else query.after
+    try:
+        return msgspec.convert(last, Number, strict=False)
+    except msgspec.ValidationError:
+        raise Problem(400, "invalid_parameter", f"{_LAST} is not the number of an event.") from None
 
 
-def _issue(site: Site, named: str | None) -> str | None:
+def _issue(site: Site, named: str) -> str | None:
     """The issue whose events are wanted; None for all."""
     if not named:
         return None
