@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import logging
 import socket
@@ -9,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPException
 from pathlib import Path
 from sqlite3 import Connection
@@ -104,6 +105,48 @@ def test_a_decision_waits_for_no_report(slow, path, content_type, body, status):
         answer = server.post(path, body, Authorization=bearer, Origin=server.url, Content_Type=content_type)
         assert (answer.status, slow.over.is_set()) == (status, False)
         slow.over.set()
+
+
+class ReadingSite(Site):
+    """Who asks for what `slow` names waits for a disk."""
+
+    def __init__(self, directory: Path, slow: str) -> None:
+        self.slow = slow
+        place = directory / "WORKFLOW.md"
+        place.write_text(WORKFLOW)
+        self.over, self.asked = threading.Event(), threading.Semaphore(0)
+        super().__init__(new_store(directory / "sortie.db"), place)
+
+    def hide(self, text: str) -> str:
+        self._wait("hide")
+        return super().hide(text)
+
+    @property
+    def is_served(self) -> bool:
+        self._wait("is_served")
+        return super().is_served
+
+    def _wait(self, name: str) -> None:
+        if name == self.slow:
+            self.asked.release()
+            self.over.wait(DEADLINE)
+
+
+@pytest.mark.parametrize(("path", "slow"), [("/issues/T-1/start", "hide"), ("/issues/T-1/nonsense", "is_served")])
+def test_nobody_waits_for_what_is_read_to_answer_a_decision(tmp_path, path, slow):
+    site = ReadingSite(tmp_path, slow)
+    with ThreadPoolExecutor(1) as decider, serving(site) as server:
+        try:
+            headers = {"Authorization": server.bearer(), "Origin": server.url}
+            decision = decider.submit(server.request, "POST", path, headers)
+            assert site.asked.acquire(timeout=DEADLINE)
+            with closing(http.client.HTTPConnection(server.host, server.port, timeout=DEADLINE / 3)) as connection:
+                connection.request("GET", "/livez")
+                assert connection.getresponse().status == 200
+            assert not decision.done()
+        finally:
+            site.over.set()
+        assert decision.result().status in (303, 404)
 
 
 async def test_few_reports_are_made_at_once(tmp_path):

@@ -72,20 +72,24 @@ def routes(site: Site) -> list[BaseRoute]:
     sent = SentForms()
 
     async def command(request: Request) -> Response:
-        verb = request.path_params["verb"]
-        if verb not in (*ISSUE_VERBS, *TASK_VERBS):
-            return error_page(site, request, 404, f"There is no command {show.line(verb, 40)}.")
-        if site.read_only or not may_operate(request):
-            return error_page(site, request, 403, "You may look here, and change nothing.")
-        fields = await _fields(request)
-        named = request.path_params["identifier"] or request.query_params.get("named", "")
-        reply = await site.decisions.run(_carried_out, site, sent, verb, named, fields)
-        name = replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
-        back = fields.get("back", "")
-        path = back if _BACK.fullmatch(back) else show.issue_path(named)
-        return RedirectResponse(f"{path}{'&' if '?' in path else '?'}reply={name}", 303)
+        return await site.decisions.run(_answer, site, sent, request, await _fields(request))
 
     return [Route("/issues/{identifier:path}/{verb}", command, methods=["POST"])]
+
+
+def _answer(site: Site, sent: SentForms, request: Request, fields: Mapping[str, str]) -> Response:
+    """Blocks, also where settings are read for a sentence."""
+    verb = request.path_params["verb"]
+    if verb not in (*ISSUE_VERBS, *TASK_VERBS):
+        return error_page(site, request, 404, f"There is no command {show.line(verb, 40)}.")
+    if site.read_only or not may_operate(request):
+        return error_page(site, request, 403, "You may look here, and change nothing.")
+    named = request.path_params["identifier"] or request.query_params.get("named", "")
+    reply = _carried_out(site, sent, verb, named, fields)
+    name = replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
+    back = fields.get("back", "")
+    path = back if _BACK.fullmatch(back) else show.issue_path(named)
+    return RedirectResponse(f"{path}{'&' if '?' in path else '?'}reply={name}", 303)
 
 
 def _carried_out(site: Site, sent: SentForms, verb: str, named: str, fields: Mapping[str, str]) -> Reply:
