@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -69,6 +70,28 @@ def test_a_last_page_that_is_full_has_no_further_one(many):
 def test_pages_and_sizes_that_nobody_has_are_no_trouble(many):
     assert runs_page(many, hide=hidden, page=10**30, size=10**30).rows == []
     assert len(runs_page(many, hide=hidden, page=-5, size=-5).rows) == 1
+
+
+def test_pages_end_where_they_are_said_to_and_none_is_told_twice(many):
+    with closing(sqlite3.connect(":memory:")) as db:
+        many.backup(db)
+        columns = [row[1] for row in db.execute("PRAGMA table_info(run_history)")]
+        names = ", ".join(name for name in columns if name not in ("id", "run_id"))
+        db.execute(
+            f"""WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {FURTHEST})
+                INSERT INTO run_history (run_id, {names})
+                SELECT 'many-' || n, {names} FROM numbers, (SELECT {names} FROM run_history LIMIT 1)"""
+        )
+        last = FURTHEST // 50
+        pages = [runs_page(db, hide=hidden, page=page) for page in (last - 1, last, last + 1, 10**30)]
+    assert [(len(one.rows), one.has_more, one.is_cut) for one in pages] == [
+        (50, True, False),
+        (50, False, True),
+        *[(0, False, True)] * 2,
+    ]
+    few = [runs_page(many, hide=hidden, page=page) for page in (12, 13, last, last + 1)]
+    assert [len(one.rows) for one in few] == [50, 0, 0, 0]
+    assert not any(one.has_more or one.is_cut for one in few)
 
 
 def test_the_newest_runs_alone_are_sorted_where_there_are_very_many():

@@ -18,7 +18,7 @@ Sort = Literal["ended", "cost", "tokens", "turns", "seconds"]
 
 SORTS: tuple[Sort, ...] = get_args(Sort)
 LARGEST_PAGE = 500
-# So many of the newest runs are sorted, paged through and searched for a text: more would take ever longer.
+# So many of the newest runs are sorted and searched for a text, and so far pages go: more would take ever longer.
 FURTHEST = 100_000
 SECONDS = "unixepoch(completed_at) - unixepoch(started_at)"
 _TEXT = "(identifier || char(10) || reason || char(10) || coalesce(error, ''))"
@@ -55,13 +55,15 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 
 class RunsPage(Struct, frozen=True, kw_only=True):
-    """`total` is how many there are on all pages; None where a text was looked for and nobody counted."""
+    """`total` is how many there are; None where a text was looked for and nobody counted. `is_cut`: there are more
+    than pages reach to, and this is the last one, or behind it."""
 
     rows: list[RunRow]
     page: int
     size: int
     total: int | None
     has_more: bool
+    is_cut: bool
 
 
 def runs_page(
@@ -83,15 +85,19 @@ def runs_page(
     chosen = Choice(
         issue=issue, status=status, agent=agent, model=model, text=text, sort=sort, descending=descending
     )
+    last = FURTHEST // size
     with snapshot(db):
-        rows = chosen_runs(db, chosen, limit=size + 1, offset=(page - 1) * size)
+        rows = chosen_runs(db, chosen, limit=size + 1, offset=(min(page, last + 1) - 1) * size)
         total = None if text else chosen.count(db)
+    shown = rows[:size] if page <= last else []
+    is_more = len(rows) > len(shown)
     return RunsPage(
-        rows=[run_row(row, hide) for row in rows[:size]],
+        rows=[run_row(row, hide) for row in shown],
         page=page,
         size=size,
         total=total,
-        has_more=len(rows) > size,
+        has_more=is_more and page < last,
+        is_cut=is_more and page >= last,
     )
 
 
@@ -138,7 +144,7 @@ def chosen_runs(db: Connection, chosen: Choice, *, limit: int, offset: int = 0) 
     if chosen.sort != "ended":
         # The numbers of the rows are sorted by themselves, which is much less to carry about than the rows.
         part = f"run_history WHERE id IN (SELECT id FROM {part}) ORDER BY {chosen.order}"
-    rows = db.execute(f"SELECT {_COLUMNS} FROM {part}", (*values, limit, min(offset, FURTHEST)))
+    rows = db.execute(f"SELECT {_COLUMNS} FROM {part}", (*values, limit, offset))
     return [history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) for row in rows]
 
 
