@@ -150,6 +150,9 @@ class Scene:
     def kinds(self, issue_id: str) -> list[str]:
         return [mark.rpartition(".")[2] for mark in self.marks(issue_id)]
 
+    def has_workspace(self, issue_id: str) -> bool:
+        return any(self.sortie.workspaces.glob(f"[!.]*{issue_id}-*"))
+
     def kill_at(self, which: Any, *, is_done_first: bool = False) -> None:
         """SIGKILL while such a call waits for its answer, which Redmine may have given."""
         self.gate.hold(which, is_done_first=is_done_first)
@@ -210,11 +213,14 @@ def test_a_whole_run(scene):
     assert scene.kinds(asking) == ["dispatch", "completion"]
     assert scene.kinds(stuck) == ["dispatch", "completion"] * 2
 
+    assert scene.has_workspace(asking)
     scene.edit(asking, status_id=scene.statuses["Done"])
-    closed = f"/issues/{asking}.json"
+    service.until(lambda: not scene.has_workspace(asking))
+    assert scene.has_workspace(stuck), "nobody has accepted that one yet"
     assert service.stop() == 0
     assert scene.sortie.living() == []
-    writes = [each for each in scene.gate.asked if each.method == "PUT" and each.path == closed]
+    path = f"/issues/{asking}.json"
+    writes = [each for each in scene.gate.asked if each.method == "PUT" and each.path == path]
     assert len(writes) == 4, "two moves and two comments, each once"
     assert scene.server.key("sortie") not in scene.sortie.output()
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from sortie import TrackerError, TrackerSettings
-from sortie.trackers.rest_client import Reply, RestClient
+from sortie.trackers.rest_client import Bounds, Reply, RestClient
 from sortie.trackers.tracker import CallUse
 
 PAGE = 100  # the most that Redmine tells at once
@@ -105,7 +105,7 @@ class Facts(Struct, frozen=True, kw_only=True):
 
 
 class RedmineApi:
-    def __init__(self, settings: TrackerSettings) -> None:
+    def __init__(self, settings: TrackerSettings, bounds: Bounds | None = None) -> None:
         self._key = settings.api_key
         self._project = settings.project
         self._known: Facts | None = None
@@ -117,6 +117,7 @@ class RedmineApi:
             authorization=self._authorization,
             calls_per_minute=settings.calls_per_minute,
             secrets=[settings.api_key],
+            bounds=bounds,
         )
 
     async def _authorization(self) -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from redmine_api import PAGE, Account, Facts, Named, Note, Record, RedmineApi, R
 
 from sortie import Blocker, Candidates, Comment, Issue, IssueRef, TrackerError, TrackerSettings
 from sortie.core.model import Finding
-from sortie.trackers.rest_client import endpoint_problem
+from sortie.trackers.rest_client import Bounds, endpoint_problem
 from sortie.trackers.tracker import CallUse
 
 MOST_PAGES = 10
@@ -30,14 +30,14 @@ NEEDED = ("view_issues", "edit_issues", "add_issue_notes")
 class RedmineTracker:
     trusted_by_default = ("@member",)  # in a public project every account may write, and often anybody can get one
 
-    def __init__(self, settings: TrackerSettings) -> None:
+    def __init__(self, settings: TrackerSettings, bounds: Bounds | None = None) -> None:
         self._settings = settings
         self._project = settings.project
         self._filter = dict(parse_qsl(settings.query_filter))
         # Issues of subprojects are none of this project.
         self._scope = {"project_id": settings.project, "subproject_id": "!*"}
         self._url = settings.endpoint.rstrip("/")
-        self._api = RedmineApi(settings)
+        self._api = RedmineApi(settings, bounds)
 
     @classmethod
     def from_settings(cls, settings: TrackerSettings) -> RedmineTracker:

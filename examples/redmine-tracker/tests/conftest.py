@@ -17,20 +17,27 @@ import json
 import os
 import urllib.request
 import uuid
-from functools import partial
 
 import pytest
-import redmine_api
 from redmine_tracker import RedmineTracker
 
 from sortie import TrackerSettings
-from sortie.trackers.rest_client import Bounds, RestClient
+from sortie.trackers.rest_client import Bounds
 
 VARIABLES = {"admin": "REDMINE_ADMIN_KEY", "person": "REDMINE_PERSON_KEY", "stranger": "REDMINE_STRANGER_KEY"}
 
 
+class PatientTracker(RedmineTracker):
+    """A machine that is busy with other tests is no failure of the tracker: it waits as long as its callers do."""
+
+    def __init__(self, settings):
+        super().__init__(settings, Bounds(one_try=24.0))
+
+
 class Redmine:
-    """The server as people use it; what it refuses raises `urllib.error.HTTPError`."""
+    """The server as people use it; what it refuses raises `urllib.error.HTTPError`. `kind` are trackers on it."""
+
+    kind = PatientTracker
 
     def __init__(self) -> None:
         self.url, self.key = os.environ["REDMINE_URL"], os.environ["REDMINE_KEY"]
@@ -91,12 +98,6 @@ def redmine():
     return Redmine()
 
 
-@pytest.fixture(autouse=True)
-def patience(monkeypatch):
-    """A machine that is busy with other tests is no failure of the tracker: it waits as long as its callers do."""
-    monkeypatch.setattr(redmine_api, "RestClient", partial(RestClient, bounds=Bounds(one_try=24.0)))
-
-
 @pytest.fixture
 def project(redmine):
     name = redmine.project()
@@ -110,7 +111,7 @@ async def connect(redmine):
     made = []
 
     def connect(project, **more):
-        made.append(RedmineTracker.from_settings(redmine.settings(project, **more)))
+        made.append(redmine.kind.from_settings(redmine.settings(project, **more)))
         return made[-1]
 
     yield connect

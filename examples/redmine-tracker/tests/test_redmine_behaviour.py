@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from redmine_tracker import RedmineTracker
 
 from sortie import Blocker, TrackerError, TrackerSettings
 from sortie.core.observe import mark, mark_of
@@ -100,7 +99,7 @@ async def test_the_word_of_a_stranger_does_not_count(redmine):
     issue_id = redmine.issue(project, by="stranger")
     redmine.edit(issue_id, notes="I am a member", by="stranger")
     redmine.edit(issue_id, notes="I really am", by="person")
-    tracker = judged_tracker(RedmineTracker, redmine.settings(project))
+    tracker = judged_tracker(redmine.kind, redmine.settings(project))
     issue = await tracker.fetch_issue(issue_id)
     assert issue.trusted is False
     assert [comment.trusted for comment in issue.comments] == [False, True]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from redmine_tracker import RedmineTracker
 
 from sortie.testing import TrackerContract
 
@@ -33,4 +32,4 @@ class TestRedmineTracker(TrackerContract):
         return dict(self.ids)
 
     def tracker(self, directory):
-        return RedmineTracker(self.redmine.settings(self.project))
+        return self.redmine.kind(self.redmine.settings(self.project))
