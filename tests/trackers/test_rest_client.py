@@ -229,6 +229,18 @@ async def test_what_did_not_change_is_not_sent_again(server, client):
     assert "If-None-Match" not in server.asked[-1].headers, "another page has a tag of its own"
 
 
+async def test_what_comes_after_a_page_is_told_anew_with_each_answer(server, client):
+    """A page that is full stays as it is when another one comes after it."""
+    tag = {"ETag": '"v1"'}
+    link = {"Link": f'<{server.url}/things?page=2>; rel="next"'}
+    server.script.extend(
+        [Answer(body=b"[1]", headers=tag), Answer(304, headers=tag | link), Answer(304, headers=tag)]
+    )
+    replies = [await client.get("/things") for _ in range(3)]
+    assert [reply.next_page for reply in replies] == [None, {"page": "2"}, None]
+    assert [reply.read(list[int]) for reply in replies] == [[1]] * 3
+
+
 async def test_no_link_leads_to_another_server(server, client):
     """A key is never sent to an address that an answer names."""
     link = '<https://evil.example/steal?page=2&per_page=100>; rel="next"'

@@ -231,18 +231,23 @@ class RestClient:
             raise self._error(TrackerError.PAYLOAD, f"{asked} is no address: {error}") from error
         self._heed(response.headers, asked.bucket)
         if response.status_code == 304 and known:
-            return Reply(status=200, body=known.body, unchanged=True, next_page=known.next_page)
+            # Another page may have come after one that is as it was; not every server says so again.
+            following = self._following(response, asked) or known.next_page
+            return Reply(status=200, body=known.body, unchanged=True, next_page=following)
         if not 200 <= response.status_code < 300:
             refusal = self._refusal(response, body, asked)
             refusal.status = response.status_code
             raise refusal
-        try:
-            following = next_page(response.headers)
-        except ValueError as error:
-            raise self._error(TrackerError.PAYLOAD, f"{self._name} answered {asked}: {error}") from error
+        following = self._following(response, asked)
         if asked.method == "GET":
             self._known.keep(asked.path, asked.params, response.headers.get("etag", ""), body, following)
         return Reply(status=response.status_code, body=body, headers=response.headers, next_page=following)
+
+    def _following(self, response: Response, asked: _Asked) -> dict[str, str] | None:
+        try:
+            return next_page(response.headers)
+        except ValueError as error:
+            raise self._error(TrackerError.PAYLOAD, f"{self._name} answered {asked}: {error}") from error
 
     async def _body(self, response: Response, asked: _Asked) -> bytes:
         packed = response.headers.get("content-encoding", "").strip().lower()

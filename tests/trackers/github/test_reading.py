@@ -10,7 +10,7 @@ import pytest
 from sortie.core.model import IssueRef
 from sortie.errors import TrackerError
 from sortie.trackers.github.github import GitHubTracker
-from sortie.trackers.github.listing import PAGES_IN_A_LOOK
+from sortie.trackers.github.listing import MOST_FOUND, PAGES_IN_A_LOOK
 from sortie.trackers.tracker import Candidates
 from tests.npm import TIME_TO_INSTALL
 from tests.servers.emulate import REPOSITORY
@@ -90,6 +90,45 @@ async def test_hundreds_of_issues_come_in_few_calls_and_unchanged_ones_for_nothi
     assert second.changed == frozenset()
     assert [exchange.status for exchange in scene.server.exchanges] == [304] * 4
     assert (await tracker.fetch_candidates()) is second
+    await tracker.aclose()
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [({}, "issues"), ({"query_filter": "label:Todo"}, "search/issues")],
+    ids=["list", "search"],
+)
+@pytest.mark.parametrize("header", ["with a link", "without"])
+async def test_an_issue_that_comes_after_a_full_page_is_seen(
+    scene: GitHubScene, fields: dict[str, str], place: str, header: str
+) -> None:
+    """The page before it is the same as ever, and so may be its tag; a server may say what follows, or may not."""
+    wanted = [scene.open(f"Task {n}", "Todo") for n in range(100)]
+    tracker = scene.tracker(active_states=("Todo",), in_progress_state="", **fields)
+    assert await numbers(tracker) == wanted
+    assert len(scene.server.exchanges) == 2, "a full page may have one after it"
+    page = scene.server.answer(scene.server.asked(f"GET .*{place}[?].*")[0])
+    scene.server.forget()
+    assert (await tracker.fetch_candidates()).changed == frozenset()
+    assert [exchange.status for exchange in scene.server.exchanges] == [304, 304]
+    wanted.append(scene.open("One more", "Todo"))
+    next_link = f'<{scene.server.url}/{place}?per_page=100&page=2&labels=Todo>; rel="next"'
+    link = {"link": next_link} if header == "with a link" else {}
+    tag = {"etag": page.headers["etag"]}
+    scene.server.fail(f"GET .*{place}[?](?!.*[?&]page=2).*", Answer(304, b"", {**tag, **link}))
+    found = await tracker.fetch_candidates()
+    assert [int(issue.id) for issue in found.issues] == wanted
+    assert found.changed == frozenset({str(wanted[-1])})
+    await tracker.aclose()
+
+
+async def test_a_list_that_has_just_as_much_as_a_look_reads_is_complete(scene: GitHubScene) -> None:
+    for n in range(PAGES_IN_A_LOOK * 100):
+        scene.open(f"Task {n}", "Todo")
+    tracker = scene.tracker(active_states=("Todo",), in_progress_state="")
+    found = await tracker.fetch_candidates()
+    assert (len(found.issues), found.problems) == (PAGES_IN_A_LOOK * 100, ())
+    assert len(scene.server.exchanges) == PAGES_IN_A_LOOK
     await tracker.aclose()
 
 
@@ -192,6 +231,21 @@ async def test_a_filter_asks_the_search_and_keeps_to_the_repository(scene: GitHu
     assert query_of(first)["q"] == f"repo:{REPOSITORY} is:issue state:open label:agent"
     assert query_of(first)["advanced_search"] == "true"
     assert len(scene.server.exchanges) == 2
+    await tracker.aclose()
+
+
+async def test_a_search_that_finds_more_than_github_shows_of_it_is_reported(scene: GitHubScene) -> None:
+    """No link leads beyond the first thousand."""
+    for n in range(MOST_FOUND):
+        scene.open(f"Task {n}", "Todo")
+    tracker = scene.tracker(query_filter="label:Todo")
+    assert (await tracker.fetch_candidates()).problems == ()
+    scene.overlay.search = {"total_count": MOST_FOUND + 1}
+    found = await tracker.fetch_candidates()
+    (problem,) = found.problems
+    assert len(found.issues) == MOST_FOUND
+    assert "1000" in problem and "not seen" in problem
+    assert len(scene.server.exchanges) == 2 * MOST_FOUND // 100
     await tracker.aclose()
 
 

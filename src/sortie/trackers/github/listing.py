@@ -28,6 +28,14 @@ class Listed(Struct, frozen=True):
     problems: tuple[str, ...]
 
 
+class _Page(Struct):
+    """What a search answers with; of a list there are the items."""
+
+    items: list[Any]
+    total_count: int = 0
+    incomplete_results: bool = False
+
+
 class Listing:
     def __init__(self, api: GitHubApi, states: States, query_filter: str) -> None:
         self._api = api
@@ -68,9 +76,14 @@ class Listing:
     async def _read(self, pages: list[Reply], *, is_cut: bool) -> Listed:
         records: dict[int, Record] = {}
         problems: list[str] = []
-        for page in pages:
+        for reply in pages:
             await anyio.lowlevel.checkpoint()  # thousands of records take a while, and others have their turn
-            found, unusable = read_records(self._items(page, problems), self._api.repository)
+            page = self._page(reply)
+            if page.incomplete_results:
+                problems.append(
+                    "GitHub's search took too long and is incomplete: some issues may be missing in this look."
+                )
+            found, unusable = read_records(page.items, self._api.repository)
             problems += unusable
             for record in found:
                 known = records.get(record.number)
@@ -90,17 +103,24 @@ class Listing:
         """A list for each label of an active state, or one of all open issues; a page of each in turn. And whether
         there is more."""
         first = {"state": "open", "sort": "created", "direction": "asc", "per_page": str(PAGE)}
-        due = [{**first, "labels": label} for label in self._labels] or [first]
+        lists = [{**first, "labels": label} for label in self._labels] or [first]
+        due: list[tuple[dict[str, str], dict[str, str]]] = [(wanted, {}) for wanted in lists]
         pages: list[Reply] = []
+        number = 0
         is_cut = False
         while due:
-            replies = await side_by_side([partial(self._api.get, "/issues", params, look=True) for params in due])
+            asked = [partial(self._api.get, "/issues", {**wanted, **place}, look=True) for wanted, place in due]
+            replies = await side_by_side(asked)
             pages += replies
+            number += 1
+            room = max(PAGES_IN_A_LOOK - len(pages), 0)
             following = [
-                {**params, **reply.next_page} for params, reply in zip(due, replies, strict=True) if reply.next_page
+                (wanted, place, reply)
+                for (wanted, _), reply in zip(due, replies, strict=True)
+                if (place := self._after(reply, number))
             ]
-            due = following[: max(PAGES_IN_A_LOOK - len(pages), 0)]
-            is_cut = is_cut or len(due) < len(following)
+            due = [(wanted, place) for wanted, place, _ in following[:room]]
+            is_cut = is_cut or any(reply.next_page for _, _, reply in following[room:])
         return pages, is_cut
 
     async def _found(self) -> tuple[list[Reply], bool]:
@@ -109,19 +129,16 @@ class Listing:
         query = f"repo:{self._api.repository} is:issue state:open {wanted}"
         params = {"q": query, "sort": "created", "order": "asc", "per_page": str(PAGE), "advanced_search": "true"}
         pages = [await self._api.search(params)]
-        while pages[-1].next_page and len(pages) < MOST_FOUND // PAGE:
-            pages.append(await self._api.search({**params, **pages[-1].next_page}))
-        return pages, pages[-1].next_page is not None
+        while len(pages) < MOST_FOUND // PAGE and (place := self._after(pages[-1], len(pages))):
+            pages.append(await self._api.search({**params, **place}))
+        return pages, self._page(pages[-1]).total_count > MOST_FOUND  # no link leads there
 
-    def _items(self, page: Reply, problems: list[str]) -> list[Any]:
-        if not self._filter:
-            return page.read(list[Any])
-        found = page.read(dict[str, Any])
-        items = found.get("items")
-        if not isinstance(items, list):
-            raise TrackerError(TrackerError.PAYLOAD, "GitHub's answer to a search has no list of issues.")
-        if found.get("incomplete_results") is True:
-            problems.append(
-                "GitHub's search took too long and is incomplete: some issues may be missing in this look."
-            )
-        return items
+    def _after(self, page: Reply, number: int) -> dict[str, str] | None:
+        """Where it goes on after the page of this number. A full page stays as it is when another one follows it,
+        and its tag may do so too: so what comes after it is asked for, whatever was said of that."""
+        if page.next_page:
+            return page.next_page
+        return {"page": str(number + 1)} if len(self._page(page).items) == PAGE else None
+
+    def _page(self, reply: Reply) -> _Page:
+        return reply.read(_Page) if self._filter else _Page(reply.read(list[Any]))
