@@ -124,6 +124,42 @@ def test_a_budget_that_is_used_up_and_an_agent_that_cannot_run_need_a_person(fil
     assert [item.agent for item in found.paused] == ["codex", "mock"]
 
 
+def test_an_agent_that_cannot_run_has_waited_since_its_fault_began(filled, config):
+    """Each try that meets it again puts the next one off, and is no news."""
+    fault: dict[str, Any] = {"provider": "mock", "detail": "gone", "error_kind": "agent_auth"}
+    tries = [ev.ProviderPaused(at=NOW - ago, until=NOW, tries=n, **fault) for n, ago in enumerate((900, 500, 9), 1)]
+    limit = ev.ProviderPaused(at=NOW - 2000, provider="mock", until=NOW - 1000, detail="later")
+    (need,) = report(filled([limit, *tries]), config).needs_person
+    assert (need.kind, need.since) == ("agent", NOW - 900)
+
+
+def test_a_fault_that_was_mended_and_came_back_is_a_new_one(filled, config):
+    fault: dict[str, Any] = {"provider": "mock", "until": NOW, "error_kind": "agent_auth", "tries": 1}
+    mended = ev.ProviderResumed(at=NOW - 500, provider="mock", why="a run of it works")
+    events = [ev.ProviderPaused(at=NOW - 900, **fault), mended, ev.ProviderPaused(at=NOW - 60, **fault)]
+    (need,) = report(filled(events), config).needs_person
+    assert need.since == NOW - 60
+
+
+@pytest.mark.parametrize(
+    ("rule", "ago", "expected"),
+    [
+        ("day-budget", 900.0, 900.0),
+        ("whole-budget", 900.0, 900.0),
+        # Of an earlier day there is no budget that could be used up; that of all issues together has no day.
+        ("day-budget", 100_000.0, NOW % 86400),
+        ("whole-budget", 100_000.0, 100_000.0),
+    ],
+)
+def test_a_budget_has_been_used_up_since_it_held_back_the_first_issue(filled, config, rule, ago, expected):
+    def held(number: int, at: float, what: str = rule) -> ev.Skipped:
+        return ev.Skipped(at=at, issue_id=str(number), identifier=f"A-{number}", rule=what)
+
+    events = [*map(seen, range(1, 4)), held(1, NOW - 200_000, "no-slot"), held(1, NOW - ago)]
+    (need,) = report(filled([*events, held(2, NOW - 5), held(3, NOW - 4)]), config).needs_person
+    assert (need.kind, need.since) == ("out-of-budget", NOW - expected)
+
+
 @pytest.mark.parametrize(
     ("seconds", "needs_person", "is_told"), [(0.0, True, True), (59.0, False, False), (60.0, False, True)]
 )

@@ -115,7 +115,9 @@ async def test_what_waits_is_parked_paused_or_owed_is_there(store):
     assert schedule.parked == {"3": ParkedIssue(issue_id="3", identifier="DEMO-3", park=park, since=START + 61)}
     assert schedule.pauses == {
         "claude-code": Pause(until=START + 600, error_kind="rate_limited", detail="usage limit"),
-        "codex": Pause(until=START + 70, error_kind="agent_auth", detail="Log in.", tries=1, issue_id="6"),
+        "codex": Pause(
+            until=START + 70, error_kind="agent_auth", detail="Log in.", tries=1, issue_id="6", since=START + 60
+        ),
     }
     assert schedule.effects == {
         "r4.handoff": ev.EffectPlanned(

@@ -40,7 +40,7 @@ def test_rows_leave_out_nothing_of_what_an_event_says():
     assert set(TABLES["parked"].columns) == issue | set(ev.Park.__struct_fields__) | {"since"}
     assert set(TABLES["running"].columns) >= set(ev.Claimed.__struct_fields__) - {"at", "day"}
     assert len(TABLES["running"].columns) == len(Claim.__struct_fields__)
-    assert set(TABLES["pauses"].columns) == set(ev.ProviderPaused.__struct_fields__) - {"at", "run_id"}
+    assert set(TABLES["pauses"].columns) == set(ev.ProviderPaused.__struct_fields__) - {"at", "run_id"} | {"since"}
 
 
 async def test_a_claim_is_an_open_run_and_charges_one_session(store):
@@ -293,7 +293,9 @@ async def test_a_fault_of_an_agent_is_remembered_until_it_is_gone(store):
     )
     await store.append(fault)
     assert (await loaded(store)).pauses == {
-        "codex": Pause(until=START + 5, error_kind="agent_auth", detail="Log in.", tries=2, issue_id="1")
+        "codex": Pause(
+            until=START + 5, error_kind="agent_auth", detail="Log in.", tries=2, issue_id="1", since=START
+        )
     }
 
     await store.append(ev.ProviderResumed(at=START, provider="codex", why="a run of it works"))

@@ -82,13 +82,15 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Pause(Struct, frozen=True, kw_only=True):
-    """Why no run of an agent starts; `issue_id` is the issue whose run met the fault last, if one did."""
+    """Why no run of an agent starts; `issue_id` is the issue whose run met the fault last, if one did. `since` is
+    when a fault began, 0 where that is not on record."""
 
     until: float
     error_kind: str
     detail: str
     tries: int = 0
     issue_id: str = ""
+    since: float = 0.0
 
     @property
     def is_fault(self) -> bool:

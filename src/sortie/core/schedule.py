@@ -182,7 +182,7 @@ class Schedule:
                 number = 1 + max((one.number for one in self.answers.values()), default=0)
                 self._put("answers", event.answer_id, like(Answer, event, number=number))
             case ev.ProviderPaused():
-                self._put("pauses", event.provider, like(Pause, event))
+                self._pause(event)
             case ev.ProviderResumed():
                 self._drop("pauses", event.provider)
             case ev.EffectPlanned() if event.effect_id not in self.effects:
@@ -279,6 +279,13 @@ class Schedule:
         if run and run.run_id == event.run_id:
             seen = max(run.seen, getattr(event, "number", 0))
             self._put("running", event.issue_id, replace(run, seen=seen, **changes))
+
+    def _pause(self, event: ev.ProviderPaused) -> None:
+        """A fault that a further run meets, too, is the one that is there already."""
+        pause, before = like(Pause, event), self.fault_of(event.provider)
+        if pause.is_fault:
+            pause = replace(pause, since=before.since if before else event.at)
+        self._put("pauses", event.provider, pause)
 
     def _charge(self, issue_id: str, day: str, more: Spent) -> None:
         if issue_id:

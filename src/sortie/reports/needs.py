@@ -14,7 +14,7 @@ from ..core.schedule import Schedule
 from ..plans.plan import Plan
 from ..plans.progress import FAILED
 from ..plans.standing import left_to_people, standings
-from ..store.queries import history
+from ..store.queries import history, skipped_at
 from .words import seconds_of
 
 Hide = Callable[[str], str]
@@ -23,6 +23,9 @@ NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-bu
 # A tracker that fails a look or two may be back with the next one.
 OUTAGE = 60.0
 OUT_OF_BUDGET = ("day-budget", "whole-budget")
+# Of so many issues that a budget holds back is looked up since when.
+MOST_ASKED = 20
+DAY = 86400.0
 
 
 class LiveLooks(Protocol):
@@ -98,16 +101,21 @@ def failed_tasks(db: Connection, schedule: Schedule, plan: Plan, hide: Hide) -> 
             )
 
 
-def standstills(schedule: Schedule, hide: Hide) -> Iterator[Need]:
+def standstills(db: Connection, schedule: Schedule, now: float, hide: Hide) -> Iterator[Need]:
     """What keeps more than one issue from starting until a person acts."""
     for name, pause in schedule.pauses.items():
         if pause.is_fault:
-            yield Need(kind="agent", text=f"The {name} agent cannot run: {hide(pause.detail)}")
-    held = [rule for rule, _ in schedule.skips.values() if rule in OUT_OF_BUDGET]
+            text = f"The {name} agent cannot run: {hide(pause.detail)}"
+            yield Need(kind="agent", text=text, since=pause.since or None)
+    held = {issue_id: rule for issue_id, (rule, _) in schedule.skips.items() if rule in OUT_OF_BUDGET}
     if held:
-        limit = "of the day" if OUT_OF_BUDGET[0] in held else "of all issues together"
+        is_of_day = OUT_OF_BUDGET[0] in held.values()
+        limit = "of the day" if is_of_day else "of all issues together"
         issues = "1 issue waits" if len(held) == 1 else f"{len(held):,} issues wait"
-        yield Need(kind="out-of-budget", text=f"The budget {limit} is used up; {issues} for more.")
+        # Rows that changed last come last, so those that are held longest are among the first.
+        since = [at for issue_id in list(held)[:MOST_ASKED] if (at := skipped_at(db, issue_id)) is not None]
+        begun = max(min(since), now - now % DAY if is_of_day else 0.0) if since else None
+        yield Need(kind="out-of-budget", text=f"The budget {limit} is used up; {issues} for more.", since=begun)
 
 
 def reviews(db: Connection, schedule: Schedule, policy: Policy, hide: Hide) -> list[Need]:

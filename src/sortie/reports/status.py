@@ -200,8 +200,8 @@ def status_report(
     live: LiveRuns | None = None,
     plan: Plan | None = None,
 ) -> Status:
-    """`config` is None where the store belongs to no workflow, `plan` where it belongs to no plan. `broken`: what it
-    belongs to cannot be used as it is. `service` is what the holder of the store said of itself."""
+    """`config` is None where the store belongs to no workflow, `plan` where to no plan. `broken`: what it belongs
+    to cannot be used as it is. `service` is what the holder of the store said of itself."""
     day = day_of(now)
     with snapshot(db):
         loaded = look(db, day=day)
@@ -211,6 +211,7 @@ def status_report(
         # Where issues were handed over to, the last good workflow said, whether a service goes on with it or not.
         handed_over = reviews(db, schedule, rules or last_policy(db) or Policy(), hide)
         failed = list(failed_tasks(db, schedule, plan, hide)) if plan else []
+        standing_still = list(standstills(db, schedule, now, hide))
         heard = {run.run_id: run for run in live.running} if live else {}
         charged = {run_id: charged_to(db, run_id) for run_id in _run_ids(schedule) if run_id not in heard}
     titles = _titles(schedule, hide)
@@ -220,7 +221,7 @@ def status_report(
     needs = [
         *tracker_needs(live, now, hide),
         *most_pressing_first([*parked_needs(schedule, titles, hide), *failed]),
-        *standstills(schedule, hide),
+        *standing_still,
         *(review for review in handed_over if review.issue_id not in busy),
     ]
     return Status(

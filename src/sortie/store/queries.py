@@ -157,6 +157,13 @@ def last_run_of(db: Connection, issue_id: str) -> str | None:
     return None if found is None else str(found)
 
 
+def skipped_at(db: Connection, issue_id: str) -> float | None:
+    """Since when the rule that holds it back does so; None where none ever did."""
+    last = "SELECT at FROM events WHERE issue_id = ? AND kind = 'skip' ORDER BY seq DESC LIMIT 1"
+    row = db.execute(last, (issue_id,)).fetchone()
+    return float(row[0]) if row else None
+
+
 def has_ended(db: Connection, run_id: str) -> bool:
     """Whether the run has a verdict, or is not known at all."""
     return not db.execute("SELECT 1 FROM claims WHERE run_id = ? AND ending IS NULL", (run_id,)).fetchone()

@@ -273,6 +273,18 @@ CREATE TABLE answers (
 ) STRICT;
 CREATE INDEX answers_of_issue ON answers (issue_id, number);
 
+-- When a fault of an agent began, however many runs met it since.
+ALTER TABLE pauses ADD COLUMN since REAL NOT NULL DEFAULT 0;
+UPDATE pauses SET since = coalesce(
+    (SELECT at FROM events
+     WHERE kind = 'pause' AND json_valid(data) AND json_extract(data, '$.provider') = pauses.provider AND seq > (
+         SELECT coalesce(max(seq), 0) FROM events
+         WHERE kind IN ('pause', 'unpause') AND json_valid(data)
+           AND json_extract(data, '$.provider') = pauses.provider
+           AND (kind = 'unpause' OR coalesce(json_extract(data, '$.error_kind'), 'rate_limited') = 'rate_limited'))
+     ORDER BY seq LIMIT 1), 0)
+WHERE error_kind <> 'rate_limited';
+
 ALTER TABLE run_history ADD COLUMN model TEXT NOT NULL DEFAULT '';
 -- Whether it told what it used; of earlier runs only those that completed a turn are known to have used anything.
 ALTER TABLE run_history ADD COLUMN measured INTEGER NOT NULL DEFAULT 1;
