@@ -1,8 +1,8 @@
 """Every metric that `/metrics` has: its kind, its labels with the values known beforehand, and what it says.
 
-A counter of something that never happened is 0 for these values, so that a first time shows as a rise. The names
-without a feature of ours behind them (CI, reviews) stay at 0, because it never happened; boards that were made for
-them show that instead of an error.
+A counter of something that never happened is 0 for these values, so that a first time shows as a rise; what cannot
+happen has no value there. The names without a feature of ours behind them (CI, reviews) stay at 0, because it never
+happened; boards that were made for them show that instead of an error.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ BUDGETS = tuple(BUDGET_REASONS.values())
 NEEDS: tuple[str, ...] = get_args(NeedKind)
 UNITS = ("sessions", "turns", "tokens", "usd")
 ESCALATIONS = ("label", "comment", "error")
-OPERATIONS = (
-    *("fetch_candidates", "fetch_issue", "fetch_states_by_ids", "fetch_comments"),
-    *("transition", "comment"),
-)
+OPERATIONS = ("fetch_candidates", "fetch_issue", "fetch_states_by_ids", "transition", "comment")
 HOLDS = (
     *("incomplete", "parked", "waiting", "blocked_by", "provider_paused", "agent_held"),
     *("day_budget", "whole_budget", "no_slot", "no_state_slot", "no_host"),
@@ -71,7 +68,11 @@ def _histogram(name: str, said: str, **labels: tuple[str, ...]) -> Metric:
 COUNTERS = (
     _counter("tokens", "Tokens used; cache_read is a part of input.", type=("input", "output", "cache_read")),
     _counter("agent_runtime_seconds", "Time that ended runs took."),
-    _counter("dispatches", "Runs that were begun; error: before the agent had a turn.", outcome=RESULTS),
+    _counter(
+        "dispatches",
+        "Runs that were begun; error and cancelled: before the agent had a turn.",
+        outcome=(*RESULTS, "cancelled"),
+    ),
     _counter("worker_exits", "Runs that ended, by how.", exit_type=EXITS),
     _counter(
         "retries",
@@ -81,19 +82,24 @@ COUNTERS = (
     _counter(
         "reconciliation_actions",
         "Runs stopped because of their issue, and workspaces removed.",
-        action=("stop", "cleanup", "keep", "sweep_cleanup"),
+        action=("stop", "cleanup", "sweep_cleanup"),
     ),
     _counter("poll_cycles", "Looks at the tracker.", result=RESULTS),
     _counter("tracker_requests", "What the tracker was asked.", operation=OPERATIONS, result=RESULTS),
     _counter("handoff_transitions", "Issues moved to the hand-off state.", result=(*RESULTS, "skipped")),
     _counter("issue_parks", "Issues put aside for a person.", reason=("signal", "error", "budget", "operator")),
     _counter("budget_exhaustions", "Issues that used up their budget.", reason=BUDGETS),
-    _counter("runs_stopped_by_budget", "Runs that a budget ended.", reason=BUDGETS),
+    # One of sessions lets none begin.
+    _counter(
+        "runs_stopped_by_budget",
+        "Runs that a budget ended.",
+        reason=tuple(one for one in BUDGETS if one != "session_budget"),
+    ),
     _counter("dispatch_transitions", "Issues moved when their run began.", result=(*RESULTS, "skipped")),
     _counter(
         "tracker_comments",
         "Comments written to the tracker.",
-        lifecycle=("dispatch", "completion", "failure", "answer"),
+        lifecycle=("dispatch", "completion", "failure", "answer", "other"),
         result=RESULTS,
     ),
     _counter("tool_calls", "Calls of our tools by agents.", tool=(), result=RESULTS),
@@ -112,7 +118,7 @@ HISTOGRAMS = (
     _histogram("poll_duration_seconds", "Time of a look at the tracker."),
     _histogram("worker_duration_seconds", "Time of a run.", exit_type=EXITS),
     _histogram("time_to_start_seconds", "Time from when an issue was ready to the start of its first run."),
-    _histogram("self_review_verification_duration_seconds", "Time of a verification command.", command=()),
+    _histogram("self_review_verification_duration_seconds", "Time of a verification command.", command=("",)),
 )
 
 GAUGES = (
