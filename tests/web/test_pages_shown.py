@@ -291,7 +291,7 @@ def test_beside_a_service_that_speaks_to_others_nothing_is_said_to_cost_nothing(
 def test_a_service_that_fell_silent_is_shown_as_stale_without_scripts(tmp_path):
     store, now = busy_store(tmp_path), time.time()
     live = live_of(busy_events(now), now)
-    live.heard_at = now - 60
+    live.heard_at, live.believed_until = now - 60, 0.0
     with served(store, live=live) as server:
         page = shown(server, "/")
         assert "Stale since" in page.text and "not running" in page.text

@@ -19,7 +19,7 @@ from sortie.store.connect import connect_writer, migrate
 from sortie.store.lock import held
 from sortie.web.log_window import BATCH, KEPT
 from sortie.web.pulse import Pulse
-from sortie.web.site import LIVE_FOR, Site
+from sortie.web.site import Site
 from tests.store.sample import noted, seen
 
 from .event_reader import PATH, EventReader, listening
@@ -199,7 +199,7 @@ def test_a_service_that_dies_is_told_with_the_time_of_its_last_word(store):
     """Its lock goes with it, however it ends: nobody waits until its last word is old."""
     with served(store) as server, ExitStack() as service:
         service.enter_context(service_of(store, server))
-        server.live.heard_at += 10 * DEADLINE
+        server.live.believed_until += 10 * DEADLINE
         with listening(server) as reader:
             reader.until("live")
             service.close()
@@ -209,7 +209,8 @@ def test_a_service_that_dies_is_told_with_the_time_of_its_last_word(store):
 def test_a_service_that_says_nothing_any_more_is_told_too(store):
     with served(store) as server, held(store, {}):
         server.live.hear(report())
-        server.live.heard_at -= LIVE_FOR + 1
+        server.live.heard_at += 3600.0  # somebody set the clock back since
+        server.live.believed_until = 0.0
         with listening(server) as reader:
             assert reader.until("stale").data == {"since": server.live.heard_at}
             server.live.hear(report())

@@ -171,7 +171,7 @@ def test_a_silent_service_has_no_snapshot(tmp_path, address):
         assert (answer.status, answer.json["error"]["code"]) == (503, "snapshot_unavailable")
         assert server.request("POST", "/api/v1/refresh").status == 503
         assert server.get("/livez").json == {"status": "pass"}  # it has as long for its first word
-        server.site.started_at -= 60
+        server.site.young_until = 0.0
         assert server.get("/livez").json == {"status": "fail"}
         assert server.get("/readyz").json["checks"]["preflight"] == "fail"
 

@@ -22,7 +22,7 @@ from .addresses import API_V1
 from .api_v1_answers import V1Health, V1Ready, V1Refresh, Verdict
 from .api_v1_state import Present, find_active
 from .json_api import Address, Problem, json_answer
-from .site import LIVE_FOR, Site
+from .site import Site
 
 UNREADABLE = "snapshot_unavailable"
 OPERATIONS = ["poll", "reconcile"]
@@ -105,8 +105,7 @@ def _is_stopping(site: Site) -> bool:
 
 def _is_silent(site: Site) -> bool:
     """Whether the service that started us has not been heard for too long; it gets as long for its first word."""
-    is_young = time.time() - site.started_at <= LIVE_FOR
-    return not site.read_only and site.live.now() is None and not is_young
+    return not site.read_only and site.live.now() is None and not site.is_young
 
 
 def _uptime(site: Site) -> float:

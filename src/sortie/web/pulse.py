@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import SortieError
-from .site import LIVE_FOR, Site
+from .site import Site
 
 if TYPE_CHECKING:
     from ..engine.report import LiveReport, RunReport
@@ -74,8 +74,7 @@ class Pulse:
             return site.live.heard_at
         if not site.is_served:
             return self._last_event_at()
-        is_owed_a_word = not site.read_only and time.time() - site.started_at > LIVE_FOR
-        return site.started_at if is_owed_a_word else None
+        return site.started_at if not site.read_only and not site.is_young else None
 
     def _last_event_at(self) -> float:
         with suppress(SortieError, sqlite3.Error), self._site.looking() as db:

@@ -55,21 +55,24 @@ Files = tuple[tuple[int, ...], ...]
 
 
 class Live:
-    """The last report of the service that started us; `heard_at` is when it came, by the wall clock. `lags` are how
-    late its loop was in the last minutes, each with its time."""
+    """The last report of the service that started us; `heard_at` is when it came, by the wall clock, which somebody
+    may set: to be shown alone. `believed_until` is by the one that only goes on. `lags` are how late its loop was in
+    the last minutes, each with its time."""
 
     def __init__(self) -> None:
         self.report: LiveReport | None = None
         self.heard_at = 0.0
+        self.believed_until = 0.0
         self.lags: deque[tuple[float, float]] = deque(maxlen=LAGS_KEPT)
 
     def hear(self, report: LiveReport) -> None:
         self.report, self.heard_at = report, time.time()
+        self.believed_until = time.monotonic() + LIVE_FOR
         self.lags.append((self.heard_at, report.loop_lag))
 
     def now(self) -> LiveReport | None:
         """None where there is no service, or it has been silent for too long to be believed."""
-        return self.report if time.time() - self.heard_at <= LIVE_FOR else None
+        return self.report if time.monotonic() <= self.believed_until else None
 
 
 class Site:
@@ -96,6 +99,7 @@ class Site:
         self.host = host
         self.read_only = read_only
         self.started_at = time.time()
+        self.young_until = time.monotonic() + LIVE_FOR
         self.decisions = Threads(DECISIONS_AT_ONCE)
         self._settings: _Settings | None = None
         self._reading = threading.Lock()
@@ -107,6 +111,11 @@ class Site:
         """The store, read only. One of an earlier version is refused: for each page all of it would be copied."""
         with closing(connect_readonly(self.database, may_copy=False)) as db:
             yield db
+
+    @property
+    def is_young(self) -> bool:
+        """Whether the service that started us may not have come to its first word yet."""
+        return time.monotonic() <= self.young_until
 
     @property
     def is_served(self) -> bool:
