@@ -56,8 +56,8 @@ Files = tuple[tuple[int, ...], ...]
 
 class Live:
     """The last report of the service that started us; `heard_at` is when it came, by the wall clock, which somebody
-    may set: to be shown alone. `believed_until` is by the one that only goes on. `lags` are how late its loop was in
-    the last minutes, each with its time."""
+    may set: it is only shown. `believed_until` is by the clock that goes on alone. `lags` are how late its loop was
+    in the last minutes, each with its time."""
 
     def __init__(self) -> None:
         self.report: LiveReport | None = None
