@@ -1,4 +1,4 @@
-"""Whoever sees little can read every text: the colours of the style sheet, light and dark, measured as WCAG does."""
+"""Who sees little can read every text: the colours of the style sheet, light and dark, measured as WCAG does."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_every_piece_that_a_template_imports_is_used_there():
 
 
 def test_our_own_files_name_no_other_host():
-    for name in ("sortie.css", "live.js", "plots.js"):
+    for name in ("sortie.css", "keys.js", "live.js", "plots.js"):
         text = static.files()[name].decode()
         assert not re.search(r"https?://|@import|//[a-z]+\.[a-z]{2,}", text), name
         assert "eval(" not in text and "innerHTML" not in text, name

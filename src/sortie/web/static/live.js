@@ -4,6 +4,9 @@
 (() => {
   const LEAST_GAP = 700; // between two refreshes, in milliseconds
   const REPLY_FOR = 15000;
+  const HELD =
+    "Your text has no place in the page as it is now: its question is settled, or you may not answer it any more. " +
+    "Send it, copy it elsewhere, or clear it.";
   const SILENCE = 6000; // after so long without a word the stream counts as broken
   const page = () => document.getElementById("page");
   const byId = (id) => document.getElementById(id);
@@ -70,8 +73,6 @@
     if (wanted) refresh();
   }
 
-  // What became of a command stays for a while, though the page has gone on since.
-  let replyUntil = Date.now() + REPLY_FOR;
   // What is hidden in a form is the server's, such as the mark by which it is known when it is sent again.
   const isControl = (node) => node.matches?.("input:not([type=hidden]), textarea, select, option");
   Object.assign(Idiomorph.defaults.callbacks, {
@@ -81,7 +82,7 @@
       if (isControl(node) && ["value", "checked", "selected"].includes(name)) return false;
       return !(name === "class" && node.matches(".plot"));
     },
-    beforeNodeRemoved: (node) => !(node.id === "reply" && Date.now() < replyUntil),
+    beforeNodeRemoved: (node) => !(node.id === "reply" && isTold(node)),
     beforeNodeMorphed: (old, fresh) => {
       if (old.nodeType !== Node.ELEMENT_NODE) return true;
       if (old.matches(".plot")) {
@@ -101,16 +102,79 @@
     tick();
   });
   const buildOf = (text) => /data-build="([0-9a-f]+)"/.exec(text)?.[1];
-  // Another build of the server has other pages and scripts: this one would not fit them.
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const build = buildOf(event.detail.serverResponse);
-    if (build && build !== document.body.dataset.build) {
-      event.detail.shouldSwap = false;
-      location.reload();
-    }
-    // A page that tells of an error is a page, too.
-    if (event.detail.xhr.status >= 400 && build) event.detail.shouldSwap = true;
+  const shown = new WeakSet(); // the requests whose answers are
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const { requestConfig, xhr } = detail;
+    detail.shouldSwap = requestConfig.elt === page() ? isFit(xhr) : isTaken(xhr, requestConfig.elt);
+    if (detail.shouldSwap) shown.add(xhr);
   });
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    const { requestConfig, successful, xhr } = detail;
+    if (requestConfig.elt === page()) return refreshed(successful, xhr);
+    if (!shown.has(xhr)) tell(xhr);
+    replyUntil = Date.now() + REPLY_FOR;
+    byId("reply")?.scrollIntoView({ block: "nearest" });
+  });
+
+  // A page that tells of an error is a page, too.
+  function isFit(xhr) {
+    const build = buildOf(xhr.responseText);
+    if (!build || takesAway(xhr.responseText)) return false;
+    // Another build of the server has other pages and scripts: this one would not fit them.
+    if (build !== document.body.dataset.build) location.reload();
+    return build === document.body.dataset.build;
+  }
+
+  // -- forms: what somebody writes is his until the server has taken it -------------------------------------------
+  const read = (text) => new DOMParser().parseFromString(text, "text/html");
+  const written = () => [...document.querySelectorAll("form[method=post] textarea")].filter((box) => box.value.trim());
+
+  // Whether something that is being written has no place in the page that would be shown instead.
+  function takesAway(text) {
+    const boxes = written();
+    if (!boxes.length) return false;
+    const fresh = read(text);
+    return buildOf(text) !== document.body.dataset.build || boxes.some((box) => !fresh.getElementById(box.id));
+  }
+
+  // What became of a command is told for a while, though the page has gone on since; why it was refused, for as long
+  // as what was written is there.
+  let replyUntil = Date.now() + REPLY_FOR;
+  const isTold = (reply) => Date.now() < replyUntil || (reply.dataset.ok === "false" && written().length > 0);
+
+  // Only a page that says what became of a form answers it.
+  function isTaken(xhr, form) {
+    const isOk = read(xhr.responseText).getElementById("reply")?.dataset.ok;
+    if (isOk === "true") form.reset();
+    return isOk !== undefined && !takesAway(xhr.responseText);
+  }
+
+  // What the answer says, where it is not shown as a page: the reply in it, or why there is none.
+  function tell(xhr) {
+    const answer = read(xhr.responseText);
+    const reply = answer.getElementById("reply") ?? refusal(xhr.status, answer.querySelector("main p") ?? answer.body);
+    byId("reply")?.remove();
+    byId("main").prepend(reply);
+  }
+
+  function refusal(status, said) {
+    const sentence = said.textContent.replace(/\s+/g, " ").trim().slice(0, 300);
+    let words = "The server did not answer, so nobody can say whether this arrived.";
+    if (status >= 400) words = `The server did not do this (${status}). ${sentence}`;
+    if (written().length) words += " What you wrote is still there.";
+    const reply = document.createElement("p");
+    Object.assign(reply, { id: "reply", className: "reply reply-refused", role: "alert" });
+    reply.dataset.ok = "false";
+    reply.append(...words.split("`").map((piece, at) => (at % 2 ? code(piece) : piece)));
+    return reply;
+  }
+
+  function code(text) {
+    const element = document.createElement("code");
+    element.textContent = text;
+    return element;
+  }
+
   // The second click of a double click is none: the page may have changed, and it would hit another button.
   document.addEventListener(
     "click",
@@ -119,14 +183,6 @@
     },
     true,
   );
-  document.addEventListener("htmx:afterRequest", (event) => {
-    const form = event.detail.elt;
-    if (form === page()) return refreshed(event.detail);
-    if (form.tagName !== "FORM") return;
-    replyUntil = Date.now() + REPLY_FOR;
-    if (byId("reply")?.dataset.ok === "true") form.reset();
-    byId("reply")?.scrollIntoView({ block: "nearest" });
-  });
   setTimeout(() => {
     const address = new URL(location.href);
     if (!address.searchParams.has("reply")) return;
@@ -140,23 +196,25 @@
   let current = true; // whether the last refresh was answered with what the page shows
   let currentAt = now();
 
-  function refreshed({ successful, xhr }) {
-    if (successful && !current) fresh();
-    current = Boolean(successful);
+  function refreshed(successful, xhr) {
+    const isShown = shown.has(xhr);
+    if (successful && isShown && !current) fresh();
+    current = Boolean(successful && isShown);
     if (current) currentAt = now();
     // A page of ours that tells of an error is shown instead; anything else leaves what was there.
     else if (!buildOf(xhr.responseText)) stale(currentAt, "The server does not give out this page any more.");
+    else if (!isShown && written().length) stale(currentAt, HELD);
   }
 
   function stale(since, why) {
     const banner = byId("stale");
-    banner.replaceChildren();
+    document.body.classList.add("is-stale");
+    if (banner.textContent === `Stale since ${clock(since)}. ${why}`) return; // what is said is not said again
     const strong = document.createElement("strong");
     strong.textContent = `Stale since ${clock(since)}.`;
-    banner.append(strong, ` ${why}`);
+    banner.replaceChildren(strong, ` ${why}`);
     banner.classList.add("banner-stale");
     banner.hidden = false;
-    document.body.classList.add("is-stale");
   }
 
   function fresh() {
@@ -213,41 +271,6 @@
   }, 1000);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) refresh();
-  });
-
-  // -- keys ---------------------------------------------------------------------------------------------------------
-  let afterG = 0;
-
-  function rows() {
-    return [...document.querySelectorAll("[data-row]")].filter((row) => row.offsetParent !== null);
-  }
-
-  function step(by) {
-    const all = rows();
-    if (!all.length) return;
-    const at = all.findIndex((row) => row.contains(document.activeElement));
-    const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
-    (next.querySelector("a[href]") ?? next).focus();
-    next.scrollIntoView({ block: "nearest" });
-  }
-
-  document.addEventListener("keydown", (event) => {
-    const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
-    if (event.key === "Escape" && typing) return typing.blur();
-    if (typing || event.ctrlKey || event.metaKey || event.altKey || byId("help").open) return;
-    if (afterG && Date.now() - afterG < 1500) {
-      afterG = 0;
-      if (event.key === "i") location.assign("/#needs-you");
-      else document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`)?.click();
-      return event.preventDefault();
-    }
-    if (event.key === "g") afterG = Date.now();
-    else if (event.key === "j") step(1);
-    else if (event.key === "k") step(-1);
-    else if (event.key === "/") byId("find").focus();
-    else if (event.key === "?") byId("help").showModal();
-    else return;
-    event.preventDefault();
   });
 
   document.body.classList.add("is-live");
