@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
@@ -27,7 +28,8 @@ APART = {
 
 
 class Page(HTMLParser):
-    """`elements` are names with their attributes, `text` is all that is shown, `faults` are tags that are amiss."""
+    """`elements` are names with their attributes, `text` is all that is shown, `faults` is what is amiss: tags,
+    names that two elements have, and a list whose other pages lead to no place."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -38,6 +40,10 @@ class Page(HTMLParser):
         self.feed(html)
         self.close()
         self.faults += [f"<{tag}> is not closed" for tag in self._open]
+        ids = Counter(attributes["id"] for _, attributes in self.elements if "id" in attributes)
+        self.faults += [f"{number} elements are called {name}" for name, number in ids.items() if number > 1]
+        pages = (one["href"].partition("#")[2] for one in self.named("a") if one.get("rel") in ("prev", "next"))
+        self.faults += [f"there is no {place} to lead to" for place in pages if place and place not in ids]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, {name: value or "" for name, value in attrs}))

@@ -4,6 +4,7 @@ without a word."""
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,9 @@ def read(server, path: str, most: int) -> Page:
     answer = server.get(path)
     assert answer.status == 200, answer.text[:500]
     assert len(answer.body) < most, len(answer.body)
-    return Page(answer.text)
+    page = Page(answer.text)
+    assert page.faults == []
+    return page
 
 
 def test_a_thousand_issues_are_a_small_page_with_all_of_their_numbers(many):
@@ -61,6 +64,17 @@ def test_every_one_of_many_is_reached_by_paging(many):
 def test_a_page_behind_the_last_one_is_the_last_one(many):
     assert "page 28 of 28" in read(many, "/?ready=4000", 100_000).text
     assert "page 1 of 28" in read(many, "/?ready=-7&held=x&needs=" + "9" * 500, 100_000).text
+
+
+def test_several_needs_that_are_about_no_issue_are_told_apart(tmp_path):
+    """A page is brought up to date by the names of what is on it."""
+    fault: dict[str, Any] = {"at": time.time(), "until": time.time(), "error_kind": "agent_auth", "detail": "Log in."}
+    held = ev.Skipped(at=time.time(), issue_id="I-1", identifier="I-1", rule="day-budget")
+    faults = [ev.ProviderPaused(provider=provider, **fault) for provider in ("codex", "claude-code")]
+    with served(new_store(tmp_path / "sortie.db", _seen(1, time.time()), held, *faults)) as server:
+        needs = [one["id"] for one in read(server, "/", 100_000).named("article")]
+        assert len(needs) == 3
+        assert [one["id"] for one in read(server, "/", 100_000).named("article")] == needs
 
 
 NOTES, CALLS = 230, 320
