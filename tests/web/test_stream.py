@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from sortie.core.policy import Spent
 from sortie.engine.report import LiveReport
 from sortie.store.connect import connect_writer, migrate
 from sortie.store.lock import held
-from sortie.web.log_window import BATCH, KEPT
+from sortie.web.feed import Position, _Watch
+from sortie.web.log_window import BATCH, KEPT, Entry, LogWindow
 from sortie.web.pulse import Pulse
 from sortie.web.site import Site
 from tests.store.sample import noted, seen
@@ -274,3 +276,23 @@ def test_a_store_of_an_earlier_version_is_refused_until_it_is_brought_up_to_date
 def test_a_head_request_ends(store):
     with served(store) as server:
         assert server.request("HEAD", PATH).status == 200
+
+
+class Meanwhile(_Watch):
+    """While the store is read for somebody, something happens."""
+
+    async def read(self, after: int, issue_id: str | None) -> tuple[list[Entry], int]:
+        found = await super().read(after, issue_id)
+        append(self.log._path, noted("meanwhile", issue="7"))
+        self.log.extend(self.log.look())
+        self._tell()
+        return found
+
+
+async def test_what_happens_while_the_store_is_read_is_not_told_late(store):
+    (store.parent / "WORKFLOW.md").write_text("---\n---\n")
+    site = Site(store, store.parent / "WORKFLOW.md")
+    with closing(LogWindow(site)) as log:
+        reader = Position(Meanwhile(site, log), after=0, issue_id="7")
+        with anyio.fail_after(DEADLINE):
+            assert b"meanwhile" in await reader.next()

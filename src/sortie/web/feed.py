@@ -150,6 +150,7 @@ class Position:
         """What the reader has not been told yet, as soon as there is something."""
         watch = self._watch
         while True:
+            news = watch.news  # of before we look: while the store is read, more may be told
             frames = [self._first, *await self._changes()]
             self._first = b""
             if self._beats != watch.pulse.beats:
@@ -159,7 +160,7 @@ class Position:
                 return said
             if watch.last_words:
                 raise FeedEnded(watch.last_words)
-            await watch.news.wait()
+            await news.wait()
 
     async def _changes(self) -> list[bytes]:
         log = self._watch.log
