@@ -68,7 +68,7 @@ def test_a_page_behind_the_last_one_is_the_last_one(many):
 
 def test_several_needs_that_are_about_no_issue_are_told_apart(tmp_path):
     """A page is brought up to date by the names of what is on it."""
-    fault: dict[str, Any] = {"at": time.time(), "until": time.time(), "error_kind": "agent_auth", "detail": "Log in."}
+    fault: dict[str, Any] = {"at": time.time(), "until": time.time(), "error_kind": "agent_auth"}
     held = ev.Skipped(at=time.time(), issue_id="I-1", identifier="I-1", rule="day-budget")
     faults = [ev.ProviderPaused(provider=provider, **fault) for provider in ("codex", "claude-code")]
     with served(new_store(tmp_path / "sortie.db", _seen(1, time.time()), held, *faults)) as server:
