@@ -144,6 +144,8 @@ REFUSED = TrackerError(TrackerError.AUTH, "The tracker refuses the token.")
 AWAY = TrackerError(TrackerError.TRANSPORT, "The tracker does not answer.")
 UNREADABLE = TrackerError(TrackerError.PAYLOAD, "The issue file is no JSON.")
 BUSY = TrackerError(TrackerError.RATE_LIMITED, "Too many calls.", until=1e12)
+TOO_SMALL = TrackerError(TrackerError.RATE_LIMITED, "One look takes more calls than there are.", until=1e12)
+TOO_SMALL.passing = False
 DENIED = TrackerError(TrackerError.TRANSPORT, "The issue file issues.json cannot be used: permission denied.")
 DENIED.__cause__ = PermissionError(13, "permission denied")
 
@@ -154,7 +156,7 @@ def outage(looker, source):
 
     began = looker._context.clock.now()
 
-    async def happen(trouble: SortieError, *looks_after: float) -> list[str]:
+    async def happen(trouble: SortieError | None, *looks_after: float) -> list[str]:
         notes: list[str] = []
         heard = looker._context.ledger.listen
         heard(lambda event: notes.append(event.level) if isinstance(event, ev.Noted) else None)
@@ -178,11 +180,23 @@ def outage(looker, source):
         (AWAY, (0, 30, 200, 299), ["warning"]),
         (AWAY, (0, 30, 200, 300, 400, 4000), ["warning", "error"]),
         (BUSY, (0, 400, 4000), ["warning"]),
+        (BUSY, (0, 4000, 4600), ["warning", "warning"]),
+        (TOO_SMALL, (0, 60, 600, 6000), ["warning", "error"]),
     ],
 )
 async def test_an_outage_that_lasts_is_told_to_people_once(outage, trouble, looks, levels):
     """At once where nobody is let in; with the second look where the same call cannot work without a person."""
     assert await outage(trouble, *looks) == levels
+
+
+async def test_a_limit_that_ends_mends_nothing_else(looker, outage):
+    """What is for people stays so, and is not told anew after each."""
+    levels = await outage(UNREADABLE, 0)
+    for at, trouble in enumerate((BUSY, UNREADABLE, BUSY, UNREADABLE, BUSY)):
+        await outage(trouble, at)
+    assert live_report(looker._context, []).look_needs_person
+    await outage(None, 6)
+    assert levels == ["warning", "warning", "error", "info"]
 
 
 async def test_the_next_outage_is_told_again(looker, source, outage):
@@ -210,6 +224,8 @@ async def test_of_what_waits_and_is_parked_the_first_are_reported_and_how_many(l
         (UNREADABLE, (0,), (0.0, False)),
         (UNREADABLE, (0, 2), (2.0, True)),
         (BUSY, (0, 400), (0.0, False)),
+        (TOO_SMALL, (0,), (0.0, False)),
+        (TOO_SMALL, (0, 60), (60.0, True)),
     ],
 )
 async def test_how_long_looks_have_failed_is_reported(looker, source, outage, trouble, looks, reported):

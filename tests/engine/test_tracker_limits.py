@@ -161,6 +161,32 @@ async def test_a_later_turn_goes_on_with_what_is_known(tracked):
     assert len(its.notes("wants no calls")) == 1
 
 
+async def test_a_limit_that_no_look_gets_along_with_is_for_people_and_still_heeded(tracked):
+    """Else nothing ever starts, and nobody hears why."""
+    its = tracked(issue("a", description="all of it"))
+    its.limited(60.0, "list")
+    its.tracker.limit.passing = False
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            its.start(tasks)
+            await its.asked("list")
+            its.clock.advance(59.0)
+            add_commands(its.directory / "store.db", "retry", ["nobody"])
+            await its.heard.wait(ev.Commanded)
+            assert its.tracker.calls["list"] == 1, "another look would come no further before that"
+            its.clock.advance(1.0)
+            await its.asked("list")
+            its.limit_ends(60.0)
+            await its.heard.wait(ev.Settled, "a")
+            its.orchestrator.drain()
+    said = [(note.level, note.message) for note in its.heard.all(ev.Noted) if "tracker" in note.message]
+    assert said == [
+        ("warning", "the tracker cannot be used; nothing new starts"),
+        ("error", "the tracker still cannot be used; nothing new starts"),
+        ("info", "the tracker can be used again"),
+    ]
+
+
 # -- the time that a tracker names ------------------------------------------------------------------------------
 
 
@@ -180,6 +206,17 @@ def test_what_is_no_time_is_no_limit_and_costs_nothing_else(until):
     limit = TrackerLimit(Clock(), asyncio.Event(), lambda *_: None)
     assert not limit.is_met(TrackerError(TrackerError.RATE_LIMITED, "slow down.", until=until))
     assert limit.left() == 0.0
+
+
+def test_a_limit_that_goes_on_is_said_again_after_a_while():
+    now = 1000.0
+    said: list[str] = []
+    clock = Clock(wall=lambda: now, steady=lambda: now)
+    limit = TrackerLimit(clock, asyncio.Event(), lambda what, _: said.append(what))
+    for _ in range(31):
+        assert limit.is_met(TrackerError(TrackerError.RATE_LIMITED, "slow down.", until=now + 60.0))
+        now += 60.0
+    assert len(said) == 3, "every eleven minutes: not with each of them, and not never"
 
 
 # -- writes at the end of a run ---------------------------------------------------------------------------------

@@ -300,12 +300,12 @@ async def test_looking_leaves_a_part_of_the_budget_to_the_runs(server):
 
 
 async def test_a_budget_that_no_look_gets_along_with_is_called_so(server):
-    """No other try is promised: it would come to nothing, too."""
+    """Another try is not promised to come further, so it is nothing that passes; it has all of a minute's calls."""
     client = client_of(server, calls_per_minute=6)
     for page in range(4):
         await client.get("/things", {"page": str(page)}, look=True)
     failure = await failure_of(client.get("/things", {"page": "4"}, look=True))
-    assert failure.kind == TrackerError.RATE_LIMITED
+    assert (failure.kind, failure.passing) == (TrackerError.RATE_LIMITED, False)
     assert failure.message == (
         "One look takes more than the 4 calls a minute that tracker.calls_per_minute: 6 leaves for looking,"
         " so none comes to its end."

@@ -50,7 +50,8 @@ class Looker:
         self._last_source: Source | None = None
         self.asking: Source | None = None
         self.trouble: SortieError | None = None
-        self._has_complained = self._is_told = self._lasts = False
+        self._is_told = self._lasts = False
+        self._complaint = ""
         self._failing_since = 0.0
         self._begun = self.done = self.failures = 0
         self._looked = anyio.Event()
@@ -119,8 +120,8 @@ class Looker:
 
     def _failed(self, error: SortieError) -> None:
         self.failures += 1
-        self._lasts = False
-        if not self._context.limit.is_met(error):
+        # A limit that passes says nothing of what was amiss before it.
+        if not self._context.limit.is_met(error) or _is_for_people(error):
             self._failing_since = self._failing_since or self._context.clock.now()
             self._lasts = _refuses(error) or (_is_for_people(error) and self.failures > 1)
             self._complain(error)
@@ -130,19 +131,20 @@ class Looker:
         """Whatever is new of it, and once per outage so that people are told."""
         for_long = self._context.clock.now() - self._failing_since >= OUTAGE
         if not self._is_told and (self._lasts or for_long):
-            self._is_told = self._has_complained = True
+            self._is_told = True
             still = "still " if self.failures > 1 else ""
             self._context.note("error", f"{_what(error)} {still}cannot be used; nothing new starts", str(error))
-        elif str(error) != str(self.trouble):
+        elif str(error) != self._complaint:
             self._context.note("warning", f"{_what(error)} cannot be used; nothing new starts", str(error))
-            self._has_complained = True
+        self._complaint = str(error)
 
     def _worked(self, source: Source, found: Look) -> None:
         context = self._context
-        if self.trouble and self._has_complained:
+        if self.trouble and self._complaint:
             context.note("info", f"{_what(self.trouble)} can be used again")
         self.trouble = None
-        self._has_complained = self._is_told = self._lasts = False
+        self._is_told = self._lasts = False
+        self._complaint = ""
         self.failures = 0
         self._failing_since = 0.0
         if source is not self._last_source and self._last_source is not None:

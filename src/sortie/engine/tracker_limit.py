@@ -1,7 +1,7 @@
 """For how long the tracker wants to be left alone, as told to whichever call of ours met its limit.
 
 Until then nothing is looked at and nothing new starts; what runs goes on, with the last that is known of its issue.
-People hear of it once, not with every call that meets it.
+People hear of it once, not with every call that meets it; of one that goes on, now and then.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ class TrackerLimit:
         return max(self.until - self.now(), 0.0)
 
     def is_met(self, error: Exception) -> bool:
-        """Whether this failure of a call is a limit with a time: then it is heeded, and said here."""
+        """Whether this failure of a call is a limit with a time: then it is heeded, and said here, unless it is one
+        that time does not end."""
         if not isinstance(error, TrackerError) or not isinstance(error.until, int | float):
             return False
         now = self.now()
         until = error.until + now - self._clock.on_calendar(now)
         # The bounds stand first: they are what `min` and `max` answer for a time that is not a number.
         self.until = max(self.until, min(now + LONGEST_LIMIT, max(now + SHORTEST_LIMIT, until)))
-        if now >= self._said_until:
+        if error.passing and now >= self._said_until:
             self._warn(f"the tracker wants no calls; nothing new starts before {told_time(self.until)}", str(error))
-        self._said_until = max(self._said_until, self.until + SAID_FOR)
+            self._said_until = self.until + SAID_FOR
         return True
 
     def forget(self) -> None:

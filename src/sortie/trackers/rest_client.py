@@ -299,13 +299,15 @@ class RestClient:
         return TrackerError(TrackerError.RATE_LIMITED, f"{self._shown(what)}; asked again at {at}.", until=until)
 
     def _too_small(self) -> TrackerError:
-        """Of a look that begins anew each time and never gets further. With a whole minute it can be told again."""
+        """Of a look that begins anew each time and never gets further, also with all calls of a minute."""
         budget = self._budget
         message = (
             f"One look takes more than the {budget.of_looks} calls a minute that tracker.calls_per_minute:"
             f" {budget.per_minute} leaves for looking, so none comes to its end."
         )
-        return TrackerError(TrackerError.RATE_LIMITED, message, fix=_RAISE_BUDGET, until=time.time() + MINUTE)
+        failure = TrackerError(TrackerError.RATE_LIMITED, message, fix=_RAISE_BUDGET, until=time.time() + MINUTE)
+        failure.passing = False
+        return failure
 
     def _error(self, kind: str, message: str, fix: str = "") -> TrackerError:
         text = self._shown(message)
