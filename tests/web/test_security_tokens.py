@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
+import hmac
 import sqlite3
+import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from sortie.protocol.signature import signature
 from sortie.store.connect import connect_readonly
-from sortie.store.web_tokens import remove_tokens, tokens
-from sortie.trackers import webhooks
-from sortie.web import doorman
-from sortie.web import tokens as web_tokens
-from sortie.web.doorman import LATELY
+from sortie.store.web_tokens import Scope, remove_tokens, tokens
+from sortie.trackers.webhooks import is_authentic
+from sortie.web.doorman import LATELY, Doorman
+from sortie.web.site import Site
 from sortie.web.tokens import covers, digest_of, first_link, granted, new_token
 from sortie.workflow.config import ServerConfig, TokensConfig
 from tests.store.sample import noted
@@ -171,38 +173,80 @@ def test_of_one_token_with_two_scopes_the_stronger_counts():
     assert granted("x" * 5000, [(digest_of("x" * 5000), "operate")]) is None
 
 
-def compared_in(module: Any) -> tuple[set[str], int]:
-    """Names that are compared with == or != or looked for with `in`, and how often `compare_digest` is called."""
-    tree = ast.parse(inspect.getsource(module))
-    compared: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and any(isinstance(op, ast.Eq | ast.NotEq | ast.In) for op in node.ops):
-            for side in (node.left, *node.comparators):
-                compared |= {
-                    ast.unparse(part) for part in ast.walk(side) if isinstance(part, ast.Name | ast.Attribute)
-                }
-    return compared, ast.unparse(tree).count("hmac.compare_digest(")
+# -- comparing ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [web_tokens, doorman, webhooks])
-def test_no_digest_is_compared_but_in_constant_time(module):
-    compared, _ = compared_in(module)
-    assert not compared & {"token", "digest", "one", "row.digest", "proof", "given", "secret"}
+def _refuse(*_: object) -> Any:
+    raise AssertionError("a secret is compared as any value is")
 
 
-def test_tokens_and_signatures_are_compared_in_constant_time():
-    assert compared_in(web_tokens)[1] == 1
-    assert compared_in(webhooks)[1] == 1
+class SecretBytes(bytes):
+    """It may be compared in constant time alone: any other way takes longer the more of it fits."""
+
+    __eq__ = __ne__ = __lt__ = __hash__ = _refuse
 
 
-def test_every_known_digest_is_compared_whether_one_fits_or_not():
-    seen: list[str] = []
+class Secret(str):
+    __eq__ = __ne__ = __lt__ = __hash__ = _refuse
 
-    def known() -> Any:
-        for name in ("first", "right", "last"):
-            seen.append(name)
-            yield digest_of(name), "read"
+    def strip(self, *_: Any) -> Secret:
+        return Secret(super().strip())
 
-    assert granted("right", known()) == "read"
-    assert granted("none of them", known()) is None
-    assert seen == ["first", "right", "last"] * 2
+    def encode(self, *how: str) -> SecretBytes:
+        return SecretBytes(super().encode(*how))
+
+
+@contextmanager
+def comparisons() -> Iterator[list[None]]:
+    """As long as there were comparisons in constant time meanwhile, in this thread."""
+    made: list[None] = []
+
+    def called(_: FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and function is hmac.compare_digest:
+            made.append(None)
+
+    sys.setprofile(called)
+    try:
+        yield made
+    finally:
+        sys.setprofile(None)
+
+
+def test_any_other_comparison_is_seen():
+    secret, other = Secret("secret"), "secret"
+    for compare in (
+        lambda: secret == other,
+        lambda: other == secret,
+        lambda: secret != other,
+        lambda: secret in [other],
+        lambda: secret in {other: 1},
+        lambda: secret.strip().encode() == other.encode(),
+        lambda: other.encode() == secret.encode(),
+    ):
+        with pytest.raises(AssertionError):
+            compare()
+
+
+@pytest.mark.parametrize(("token", "scope"), [("right", "read"), ("none of them", None)])
+def test_a_token_is_compared_with_every_digest_in_constant_time(token, scope):
+    known: list[tuple[str, Scope]] = [(Secret(digest_of(name)), "read") for name in ("first", "right", "last")]
+    with comparisons() as made:
+        assert granted(token, known) == scope
+    assert len(made) == 3
+
+
+async def test_whoever_stands_at_the_door_compares_as_that_does(store):
+    made_before = [new_token(store, "read") for _ in range(3)]
+    door = Doorman(Site(store, store.parent / "WORKFLOW.md"))
+    for token, scope in ((made_before[1], "read"), ("none of them", None)):
+        with comparisons() as made:
+            assert await door.scope_lately(token) == scope
+        assert len(made) == 3
+
+
+@pytest.mark.parametrize("secret", ["right", "wrong"])
+def test_a_signature_is_compared_in_constant_time(secret):
+    shown = {"X-Hub-Signature-256": Secret(signature(secret, b"body"))}
+    with comparisons() as made:
+        assert is_authentic("right", shown, b"body") == (secret == "right")
+    assert len(made) == 1
