@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,24 @@ def test_a_plan_that_ran_is_told_as_it_stands_and_what_its_tasks_took(file):
     assert gone is not None
     assert "is gone; this is the plan as it last ran" in remark
     assert states(plan_report(gone)) == states(report)
+
+
+def test_inputs_that_did_not_change_are_not_read_for_every_page(file):
+    """They may be large, and a page is shown again every few seconds."""
+    given = file.parent / "given.txt"
+    given.write_text("one")
+    file.write_text(
+        PLAN.replace("    objective: Collect it.", "    objective: Collect it.\n    inputs: [given.txt]")
+    )
+    run = [sys.executable, "-m", "sortie", "plan", "run", str(file)]
+    assert subprocess.run(run, capture_output=True, timeout=50, check=False).returncode == 3
+    assert states(plan_report(loaded(file)))["collect"] == "completed"
+    before = given.stat()
+    given.write_text("two")
+    os.utime(given, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert states(plan_report(loaded(file)))["collect"] == "completed"
+    os.utime(given)
+    assert states(plan_report(loaded(file)))["collect"] == "outdated"
 
 
 def test_a_task_that_the_plan_has_not_and_a_file_that_is_no_plan_are_none(file):

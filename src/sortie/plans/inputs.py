@@ -20,6 +20,10 @@ from .plan import FIXES, Plan, Task
 _CHUNK = 1 << 20
 MOST_FILES = 10_000
 
+# What was read before, by path: inode, size and time of change, and the hash. A plan is read anew many times, and
+# pages about it are shown every few seconds.
+_known: dict[str, tuple[tuple[int, int, int], str]] = {}
+
 
 class InputFile(Struct, frozen=True, kw_only=True):
     """One file, and where it goes below the inbox: a copy, or a reference where it is large or meant to be one."""
@@ -34,11 +38,6 @@ class InputFile(Struct, frozen=True, kw_only=True):
 class Inputs:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._hashes: dict[str, tuple[tuple[int, int, int], str]] = {}
-
-    def take_over(self, earlier: Inputs) -> None:
-        """What was read for an earlier version of the plan is not read again."""
-        self._hashes |= earlier._hashes
 
     def are_given(self, task: Task) -> bool:
         return bool(task.inputs) or self._fixes(task).exists()
@@ -73,7 +72,8 @@ class Inputs:
             path=str(path), name=name, size=size, sha256=sha256, by_reference=forced or size > task.input_limit
         )
 
-    def _hash(self, path: Path) -> tuple[int, str]:
+    @staticmethod
+    def _hash(path: Path) -> tuple[int, str]:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb", buffering=0) as file:
@@ -81,12 +81,12 @@ class Inputs:
                 if not stat.S_ISREG(found.st_mode):
                     raise ConfigurationError(f"The input {path} is not a regular file.")
                 version = (found.st_ino, found.st_size, found.st_mtime_ns)
-                known = self._hashes.get(str(path))
+                known = _known.get(str(path))
                 if known is None or known[0] != version:
                     digest = hashlib.sha256()
                     while chunk := file.read(_CHUNK):
                         digest.update(chunk)
-                    known = self._hashes[str(path)] = version, digest.hexdigest()
+                    known = _known[str(path)] = version, digest.hexdigest()
         except OSError as error:
             fix = "Put it back, or take it out of the plan."
             raise ConfigurationError(f"The input {path} cannot be read: {error.strerror}.", fix=fix) from error

@@ -327,7 +327,6 @@ class PlanSource(Source):
             )
         source = PlanSource(plan, self._environ, self._max_parallel)
         source.schedule = self.schedule
-        source.inputs.take_over(self.inputs)
         states, memos = self.progress.states, self.progress.memos
         source._go_on_from({name: (state, memos[name].encode()) for name, state in states.items()})
         self._successor = source
