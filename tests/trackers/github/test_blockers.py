@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import anyio
 import pytest
 
 from sortie.core.model import Blocker
 from sortie.core.policy import Policy
+from sortie.errors import TrackerError
 from sortie.trackers.github.blockers import ASKED_IN_A_LOOK
 from tests.npm import TIME_TO_INSTALL
 from tests.servers.emulate import OWNER, REPOSITORY
-from tests.servers.fault_proxy import refused
+from tests.servers.fault_proxy import Answer, refused
 from tests.servers.github_scene import GitHubScene
 
 pytestmark = [pytest.mark.anyio, TIME_TO_INSTALL]
@@ -151,4 +154,53 @@ async def test_a_server_without_dependencies_is_asked_once_and_tells_the_rest(sc
         assert (await tracker.fetch_issue(number)).blocked_by == ()
         assert (await tracker.fetch_candidates()).issues[0].blocked_by == ()
     assert len(scene.server.asked(ASKED)) == 2  # each feature once
+    await tracker.aclose()
+
+
+GONE = (refused(404, "Not Found"), refused(410, "This issue was deleted"))
+
+
+@pytest.mark.parametrize("answer", GONE)
+async def test_an_issue_that_went_since_the_list_switches_nothing_off_for_the_others(
+    scene: GitHubScene, answer: Answer
+) -> None:
+    first, blocked, gone = scene.open("First"), scene.open("Second", "Todo"), scene.open("Third", "Todo")
+    scene.overlay.blocked_by = {blocked: [named(first)], gone: [named(first)]}
+    tracker = scene.tracker()
+    scene.server.fail(f"GET .*/issues/{gone}(/.*)?", answer, times=99)
+    await tracker.fetch_candidates()
+    expected = (Blocker(str(first), named(first), "open"),)
+    assert (await tracker.fetch_issue(str(blocked))).blocked_by == expected
+    await tracker.aclose()
+
+
+@pytest.mark.parametrize("answer", GONE)
+async def test_so_it_is_where_records_do_not_say_how_many_blockers_there_are(
+    scene: GitHubScene, answer: Answer
+) -> None:
+    """Then all hangs on the question: without an answer, what is blocked would start."""
+    first, blocked, gone = scene.open("First"), scene.open("Second", "Todo"), scene.open("Third", "Todo")
+    scene.overlay.blocked_by = {blocked: [named(first)], gone: [named(first)]}
+    counts = {"issue_dependencies_summary", "sub_issues_summary"}
+    scene.overlay.spoiled[blocked] = lambda record: {key: record[key] for key in record.keys() - counts}
+    there = Answer(200, json.dumps(scene.record(gone)).encode())
+    scene.server.fail(f"GET .*/issues/{gone}", there)  # and a moment later it is not
+    scene.server.fail(f"GET .*/issues/{gone}(/.*)?", answer, times=99)
+    tracker = scene.tracker()
+    with pytest.raises(TrackerError) as failure:
+        await tracker.fetch_issue(str(gone))
+    assert failure.value.kind == TrackerError.NOT_FOUND
+    expected = (Blocker(str(first), named(first), "open"),)
+    assert (await tracker.fetch_issue(str(blocked))).blocked_by == expected
+    await tracker.aclose()
+
+
+async def test_dependencies_that_cannot_be_told_hold_an_issue_that_has_some(scene: GitHubScene) -> None:
+    """The issue is there, and so are its counts: who is told of no blocker must not start."""
+    blocked = scene.open("Task", "Todo")
+    scene.overlay.hidden_blockers[blocked] = 1
+    scene.server.fail(ASKED, refused(404, "Not Found"), times=99)
+    tracker = scene.tracker()
+    for issue in (*(await tracker.fetch_candidates()).issues, await tracker.fetch_issue(str(blocked))):
+        assert [blocker.state for blocker in issue.blocked_by] == ["open"]
     await tracker.aclose()

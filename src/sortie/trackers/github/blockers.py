@@ -62,19 +62,20 @@ class Blockers:
 
     async def of(self, record: Record, *, look: bool = False) -> tuple[Blocker, ...]:
         """Asked for now."""
-        found: list[Record] = []
+        asked: list[list[Record] | None] = []
         if record.all_blockers != 0:
-            found += await self._asked(record, DEPENDENCIES, look=look)
+            asked.append(await self._asked(record, DEPENDENCIES, record.all_blockers, look=look))
         if self._waits and record.open_sub_issues != 0:
+            children = await self._asked(record, SUB_ISSUES, record.open_sub_issues, look=look)
             # GitHub counts every closed one as completed, also one that is not planned any more.
-            children = await self._asked(record, SUB_ISSUES, look=look)
-            found += [child for child in children if not child.standing.is_closed]
+            asked.append(children and [child for child in children if not child.standing.is_closed])
+        found = [one for told in asked if told for one in told]
         named = {
             blocker.identifier: blocker
             for blocker in (one.blocker(self._states, record.repository) for one in found)
         }
         is_counted = record.open_blockers or (self._waits and record.open_sub_issues)
-        if is_counted and all(one.standing.is_closed for one in found):
+        if None in asked or (is_counted and all(one.standing.is_closed for one in found)):
             return (*named.values(), _unnamed(record))  # in places that the token may not see
         return tuple(named.values())
 
@@ -98,7 +99,8 @@ class Blockers:
             for _ in range(min(FETCHES_AT_ONCE, len(records))):
                 tasks.start_soon(learn_remaining)
 
-    async def _asked(self, record: Record, what: str, *, look: bool) -> list[Record]:
+    async def _asked(self, record: Record, what: str, count: int | None, *, look: bool) -> list[Record] | None:
+        """None where the record counts some, and nobody says which."""
         if self._missing.get(what, 0.0) > time.monotonic():
             return []
         try:
@@ -106,7 +108,10 @@ class Blockers:
         except TrackerError as error:
             if error.kind != TrackerError.NOT_FOUND:
                 raise
-            # The issue is there, so it is the server that has no such thing: older ones of companies do not.
+            if count is not None:
+                return None
+            await self._api.fetch(record.number, look=look)  # it may be the issue that has gone
+            # It is there, so it is the server that has no such thing: older ones of companies do not.
             self._missing[what] = time.monotonic() + WITHOUT_THE_FEATURE
             return []
         return read_records(reply.read(list[Any]), self._api.repository)[0]
