@@ -62,6 +62,17 @@ def test_kill_9_of_the_service_takes_the_dashboard_along_and_frees_the_port(scen
         assert service.stop() == 0
 
 
+def test_the_dashboard_gives_way_to_the_service(scene):
+    port = free_port()
+    with scene.running(port) as service:
+        assert get(port, "/livez").status == 200
+        assert niceness(service.dashboard().pid) > niceness(service.pid)
+
+
+def niceness(pid: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
 def test_sigterm_drains_both_also_with_streams_open(scene):
     scene.issue(1, WAIT + REVIEW)
     port = free_port()

@@ -10,9 +10,13 @@ import sys
 
 from ..process.parent import end_with
 
+# On a machine that has too much to do the service comes first, however many look at it.
+NICENESS = 5
+
 
 def main() -> None:
     end_with(int(sys.argv[1]))
+    os.nice(NICENESS)
     from .server import serve_service  # takes a while, and the parent may end meanwhile
 
     serve_service(open(0, "rb", closefd=False))  # noqa: SIM115 - a thread reads from it to the end
