@@ -67,17 +67,23 @@ def test_no_token_is_in_anything_that_the_service_writes(scene):
     assert not [path for path in written if token.encode() in path.read_bytes()]
 
 
-def test_the_first_start_prints_one_link_and_no_later_one_does(scene):
+def test_the_first_start_prints_one_link_and_no_later_one_does_and_it_is_a_key_until_it_is_revoked(scene):
     port = free_port()
     with scene.running(port) as service:
-        link = service.until_said("/login?token=").split()[-1]
+        line = service.until_said("/login?token=")
+        assert "(it is a key" in line and "token revoke` ends it)" in line
+        link = line.split()[-1]
         assert link.startswith(f"http://127.0.0.1:{port}/login?token=")
-        answer = get(port, link.partition(str(port))[2])
-        assert (answer.status, answer.headers["location"]) == (303, "/")
+        for _ in range(2):
+            answer = get(port, link.partition(str(port))[2])
+            assert (answer.status, answer.headers["location"]) == (303, "/")
         service.stop()
         assert service.said().count("/login?token=") == 1
     with scene.running(port) as service:
-        get(port, "/")
+        assert get(port, link.partition(str(port))[2]).status == 303
+        (made,) = json.loads(scene.run("token", "list", "--json").stdout)
+        assert scene.run("token", "revoke", made["id"]).returncode == 0
+        assert get(port, link.partition(str(port))[2]).status == 401
         service.stop()
         assert "token=" not in service.said()
 

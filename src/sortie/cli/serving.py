@@ -78,7 +78,8 @@ class Served:
             output.log("warning", f"no token could be made, `sortie token new` makes one later: {error}")
             return
         if link:
-            output.log("info", f"to change things there, open this once: {link}")
+            key = "it is a key, keep it to yourself; `sortie token revoke` ends it"
+            output.log("info", f"to change things there, open this link ({key}): {link}")
 
     def held(self) -> AbstractContextManager[object]:
         return closing(self.dashboard) if self.dashboard else nullcontext()
