@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sortie.core import events as ev
 from sortie.core.model import AgentChoice, Blocker, Comment, Issue, Limits
-from sortie.core.observe import Look, held_elsewhere, observe, outdates, view_of
+from sortie.core.observe import Look, fingerprint, held_elsewhere, observe, outdates, view_of
 from sortie.core.policy import Policy
 from sortie.core.schedule import Schedule
 
@@ -154,3 +154,17 @@ def test_limits_of_an_issue_are_its_own():
 
 def test_what_scheduling_keeps_of_an_issue_is_bounded():
     assert len(view_of(issue(title="x" * 10_000, description="y" * 10_000), POLICY, parked=False).title) == 200
+    # A part of an address leads nowhere.
+    assert view_of(issue(url="https://tracker.example/" + "x" * 10_000), POLICY, parked=False).url == ""
+
+
+def test_where_an_issue_is_in_the_tracker_is_told_once_and_neither_frees_it_nor_is_forgotten():
+    here, elsewhere = (issue(url=f"https://tracker.example/{place}") for place in ("1", "moved"))
+    assert fingerprint(here) == fingerprint(elsewhere) == fingerprint(issue())
+    made = schedule(view("1"))
+    for found, told in ((here, 1), (here, 0), (issue(), 0), (elsewhere, 1)):
+        events = observe(made, look(found), NOW)
+        assert len(events) == told
+        for event in events:
+            made.apply(event)
+    assert made.issues["1"].url == elsewhere.url

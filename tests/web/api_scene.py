@@ -43,7 +43,8 @@ ENDED_RUN = "0000000000b-ended"
 
 
 def seen(issue_id: str, title: str = "Mend it", **more: Any) -> ev.IssueSeen:
-    view = ev.View(id=issue_id, identifier=f"D-{issue_id}", title=title, **{"state": "To Do", **more})
+    url = f"https://tracker.example/D-{issue_id}"
+    view = ev.View(id=issue_id, identifier=f"D-{issue_id}", title=title, **{"state": "To Do", "url": url, **more})
     return ev.IssueSeen(at=time.time() - 3700, issue_id=issue_id, view=view)
 
 

@@ -49,11 +49,12 @@ def story_of(name: str, text: str, at: float) -> list[ev.AnyEvent]:
     run = f"run-{show.anchor(name)}"
     about: dict[str, Any] = {"issue_id": name, "run_id": run}
     usage = Usage(10, 10, 0, 0.1)
+    view = View(id=name, identifier=name, title=text, state="To Do", url=f"javascript:{text}")
     tool = ev.ToolCalled(
         at=at + 3, tool="tracker_api", result="error", ms=1.0, operation=text[:500], error=text[:500], **about
     )
     return [
-        ev.IssueSeen(at=at, issue_id=name, view=View(id=name, identifier=name, title=text, state="To Do")),
+        ev.IssueSeen(at=at, issue_id=name, view=view),
         ev.Claimed(at=at + 1, identifier=name, attempt=1, agent=text[:200], day="2026-11-18", **about),
         ev.TurnStarted(at=at + 2, turn=1, day="2026-11-18", **about),
         tool,

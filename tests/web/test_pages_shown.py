@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.model import Limits, Usage
+from sortie.core.model import Limits, Park, Usage, View
 from sortie.core.operator import LONGEST_ANSWER
 from sortie.core.policy import Policy, day_of
 from sortie.store.lock import held
@@ -255,6 +256,47 @@ def test_while_a_service_runs_a_broken_workflow_hides_nothing_of_its_rules(tmp_p
         assert "of $50" in text and "of 3 slots" in text and "Ready" in text and "Held back" in text
         assert "of $50" in shown(server, "/money").text
         assert "of 7" in shown(server, "/issues/SHOP-20").text
+
+
+def test_an_issue_leads_to_the_tracker_where_a_person_decides_about_it(tmp_path):
+    """Only what may be followed is a link; the tracker does not learn where it was followed from."""
+    now = time.time()
+    run: dict[str, Any] = {"issue_id": "7", "run_id": "r7"}
+    urls = {
+        "1": 'https://tracker.example/1?a=b&c="><b>',
+        "2": "javascript:alert(1)",
+        "7": "http://tracker.example/7",
+        "8": "https://tracker.example@evil.example/8",
+    }
+    parks = [
+        ev.Parked(
+            at=now, issue_id=key, identifier=f"T-{key}", park=Park(kind="signal", reason="?", fingerprint="f")
+        )
+        for key in ("1", "2", "8")
+    ]
+    handed_over = [
+        ev.Claimed(at=now, identifier="T-7", attempt=1, agent="mock", day=day_of(now), **run),
+        ev.RunEnded(at=now, status="succeeded", soft_stop="needs-human-review", turns=1, **run),
+        ev.Settled(at=now, identifier="T-7", why="handed over", **run),
+    ]
+    views = [
+        View(id=key, identifier=f"T-{key}", title="Do it.", state="In Review" if key == "7" else "To Do", url=url)
+        for key, url in urls.items()
+    ]
+    seen = [ev.IssueSeen(at=now, issue_id=view.id, view=view) for view in views]
+    with served(new_store(tmp_path / "sortie.db", *seen, *parks, *handed_over)) as server:
+        for path, expected in (
+            ("/", [urls["1"], urls["7"]]),
+            ("/issues/T-1", [urls["1"]]),
+            ("/issues/T-2", []),
+            ("/issues/T-7", [urls["7"]]),
+        ):
+            links = [one for one in shown(server, path).named("a") if not one["href"].startswith(("/", "#"))]
+            assert [one["href"] for one in links] == expected
+            assert all(one["rel"] == "noreferrer" for one in links)
+        told = {need["identifier"]: need["url"] for need in server.get("/api/v2/inbox").json["needs_person"]}
+        assert told == {"T-1": urls["1"], "T-2": "", "T-7": urls["7"], "T-8": ""}
+        assert server.get("/api/v2/issues/T-7").json["url"] == urls["7"]
 
 
 def test_a_tracker_that_cannot_be_used_is_the_first_that_needs_a_person(tmp_path):

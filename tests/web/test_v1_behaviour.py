@@ -32,7 +32,8 @@ def test_the_state_tells_what_runs_waits_and_needs_a_person(server):
         state[part] for part in ("running", "retrying", "budget_exhausted", "blocked")
     )
     assert running["issue_identifier"] == "D-1"
-    assert running["issue_url"] == "https://tracker.example/D-1"
+    told = {one["issue_identifier"]: one["issue_url"] for one in (running, retrying, used_up, blocked)}
+    assert told == {name: f"https://tracker.example/{name}" for name in ("D-1", "D-2", "D-3", "D-4")}
     assert running["session_id"] == "s-1"
     assert running["turn_count"] == 1
     assert running["last_event"] == "note"

@@ -160,7 +160,7 @@ class TokenRates(Struct, frozen=True, kw_only=True):
 
 
 class View(Struct, frozen=True, kw_only=True):
-    """What scheduling needs to know of an issue; constant in size whatever the issue holds.
+    """What scheduling needs to know of an issue, and where people find it; constant in size whatever it holds.
 
     `blocked_by` names the blockers that are not done yet, `fingerprint` is kept only while the issue is parked.
     `agent`, `provider` and `limits` are the issue's own, where it does not follow the policy in them. `memo` is its
@@ -179,6 +179,7 @@ class View(Struct, frozen=True, kw_only=True):
     provider: str = ""
     limits: Limits | None = None
     memo: str = ""
+    url: str = ""
 
 
 class Retry(Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from .policy import Policy
 from .schedule import Schedule
 
 LONGEST_TITLE = 200
+LONGEST_URL = 500
 _NO_CHOICE = AgentChoice()
 _MARK = re.compile(r"^<!-- sortie:([0-9A-Za-z._:-]+) -->$")
 
@@ -101,6 +102,8 @@ def _about(schedule: Schedule, look: Look, issue_id: str, now: float) -> ev.AnyE
         view = view_of(issue, schedule.policy, parked=issue_id in schedule.parked)
         if known and issue_id in look.unasked:
             view = replace(view, blocked_by=known.blocked_by)
+        if known and known.url and not view.url:
+            view = replace(view, url=known.url)  # a list may lack what the full record has
         return None if view == known else ev.IssueSeen(at=now, issue_id=issue_id, view=view)
     if known is None:
         return None
@@ -139,6 +142,7 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
         provider=f"{choice.kind or policy.provider}/{choice.credential}" if choice.credential else "",
         limits=choice.limits,
         memo=issue.memo,
+        url=issue.url if len(issue.url) <= LONGEST_URL else "",
     )
 
 

@@ -9,13 +9,14 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from ..core.model import View
 from ..core.policy import Policy
 from ..core.schedule import Schedule
 from ..plans.plan import Plan
 from ..plans.progress import FAILED
 from ..plans.standing import left_to_people, standings
 from ..store.queries import history, skipped_at
-from .words import seconds_of
+from .words import seconds_of, web_link
 
 Hide = Callable[[str], str]
 NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker"]
@@ -43,7 +44,7 @@ class Need(Struct, frozen=True, kw_only=True):
     """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues, and
     `error` is a task of a plan that failed, too: what is decided about that is no answer;
     `review` was handed over by its agent, and nobody has moved it on; `out-of-budget`, `agent` and `tracker` are
-    about many issues and name none."""
+    about many issues and name none. `url` is where the tracker shows the issue, if that is known."""
 
     kind: NeedKind
     text: str
@@ -52,6 +53,7 @@ class Need(Struct, frozen=True, kw_only=True):
     title: str = ""
     since: float | None = None
     can_answer: bool = False
+    url: str = ""
 
 
 def tracker_needs(live: LiveLooks | None, now: float, hide: Hide) -> Iterator[Need]:
@@ -80,6 +82,7 @@ def parked_needs(schedule: Schedule, titles: Mapping[str, str], hide: Hide) -> I
             title=titles.get(parked.issue_id, ""),
             since=parked.since,
             can_answer=parked.park.kind != "budget",
+            url=_url(schedule.issues.get(parked.issue_id), hide),
         )
 
 
@@ -132,9 +135,14 @@ def reviews(db: Connection, schedule: Schedule, policy: Policy, hide: Hide) -> l
             identifier=view.identifier,
             title=hide(view.title),
             since=_moment(last[0].completed_at),
+            url=_url(view, hide),
         )
         found.append(need)
     return sorted(found, key=lambda need: need.since or 0.0, reverse=True)
+
+
+def _url(view: View | None, hide: Hide) -> str:
+    return web_link(hide(view.url)) if view else ""
 
 
 def _moment(stamped: str) -> float | None:

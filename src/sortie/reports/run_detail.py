@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..core import events as ev
 from ..core.model import Usage
 from ..store.load import look, snapshot
-from ..store.queries import HistoryRow, LoggedEvent, events, history_of_run, last_run_of, last_title
+from ..store.queries import HistoryRow, LoggedEvent, events, history_of_run, last_run_of, last_view
 from .runs import RunRow, run_row
 from .usage import charged_to
 from .words import seconds_of
@@ -102,14 +102,14 @@ def run_detail(db: Connection, run_id: str, *, hide: Hide) -> RunDetail | None:
         issue_id = claimed.issue_id if claimed else finished.issue_id if finished else ""
         now = look(db, issue_id=issue_id).schedule
         claim, view = now.running.get(issue_id), now.issues.get(issue_id)
-        title = view.title if view else last_title(db, issue_id)
+        shown = view or last_view(db, issue_id)
     open_claim = claim if claim and claim.run_id == run_id else None
     gathered = _Gathered(log, hide)
     return RunDetail(
         run_id=run_id,
         issue_id=issue_id,
         identifier=claimed.identifier if claimed else finished.identifier if finished else issue_id,
-        title=hide(title),
+        title=hide(shown.title) if shown else "",
         attempt=claimed.attempt if claimed else finished.attempt if finished else 0,
         cause=claimed.cause if claimed else "",
         agent=claimed.agent if claimed else finished.agent if finished else "",

@@ -13,8 +13,8 @@ from ..core.events import Level, kind_of
 from ..core.narrate import RULES, narrate
 from ..core.policy import Policy
 from ..store.load import Loaded, look, snapshot
-from ..store.queries import LoggedEvent, events, last_policy, last_title
-from .words import duration, stamp
+from ..store.queries import LoggedEvent, events, last_policy, last_view
+from .words import duration, stamp, web_link
 
 Hide = Callable[[str], str]
 
@@ -46,11 +46,13 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 class Timeline(Struct, frozen=True, kw_only=True):
     """`entries` are a page, the oldest first; with `more_before` as the next `before`, the page before it comes.
-    `title` is what the tracker showed last, and so is `tracker_state`, unless it shows the issue no more."""
+    `title` and `url` are what the tracker showed last, and so is `tracker_state`, unless it shows the issue no
+    more; `url` is empty where it said no address of the web."""
 
     issue_id: str
     identifier: str
     title: str
+    url: str
     tracker_state: str
     situation: Situation
     entries: list[Entry]
@@ -77,12 +79,13 @@ def timeline(
         entries, more_before = entries_before(db, issue_id, before, limit, hide, everything=everything)
         identifier = _identifier(db, issue_id, known)
         view = known.schedule.issues.get(issue_id)
-        title = view.title if view else last_title(db, issue_id)
+        shown = view or last_view(db, issue_id)
     situation = situation_of(issue_id, known, now, served=served)
     return Timeline(
         issue_id=issue_id,
         identifier=identifier,
-        title=hide(title),
+        title=hide(shown.title) if shown else "",
+        url=web_link(hide(shown.url)) if shown else "",
         tracker_state=view.state if view else "",
         situation=Situation(situation.state, hide(situation.sentence)),
         entries=entries,

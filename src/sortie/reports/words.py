@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LINE_ENDS = re.compile(r"[\n\r\v\f\u0085\u2028\u2029]+")
@@ -29,6 +30,16 @@ def _spelled(character: str) -> str:
     if character == "\t" or unicodedata.category(character) == "Zs":
         return " "
     return character.encode("unicode_escape").decode("ascii")
+
+
+def web_link(address: str) -> str:
+    """Where people may be led to; empty where what a tracker says is no plain address of the web."""
+    try:
+        parts = urlsplit(address)
+        is_plain = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return ""
+    return address if is_plain and address.isprintable() and " " not in address else ""
 
 
 def duration(seconds: float) -> str:

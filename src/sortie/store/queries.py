@@ -273,12 +273,12 @@ def last_policy(db: Connection) -> Policy | None:
     return event.policy if isinstance(event, ev.PolicySet) else None
 
 
-def last_title(db: Connection, issue_id: str) -> str:
-    """What the source called it when it showed it last; it may show it no more."""
+def last_view(db: Connection, issue_id: str) -> ev.View | None:
+    """As the source showed it last; it may show it no more."""
     latest = """SELECT data FROM events INDEXED BY events_seen
                 WHERE issue_id = ? AND kind = 'seen' ORDER BY seq DESC LIMIT 1"""
     event = _decoded(db.execute(latest, (issue_id,)).fetchone())
-    return event.view.title if isinstance(event, ev.IssueSeen) else ""
+    return event.view if isinstance(event, ev.IssueSeen) else None
 
 
 def _decoded(row: tuple[str] | None) -> ev.AnyEvent | None:

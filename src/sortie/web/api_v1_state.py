@@ -19,7 +19,7 @@ from ..core.policy import Spent, budget_reason
 from ..core.records import Claim, ParkedIssue, Waiting
 from ..core.schedule import Schedule
 from ..engine.report import LiveReport, RunReport
-from ..reports.words import stamp
+from ..reports.words import stamp, web_link
 from ..store.load import look
 from ..store.queries import events, last_policy, totals
 from .api_v1_answers import (
@@ -94,7 +94,7 @@ class Present:
         return V1Running(
             issue_id=claim.issue_id,
             issue_identifier=claim.identifier,
-            issue_url=_url(told),
+            issue_url=self._url(claim.issue_id),
             state=view.state if view else "",
             session_id=claim.session_id,
             turn_count=claim.turn,
@@ -115,7 +115,7 @@ class Present:
         return V1Retrying(
             issue_id=waiting.issue_id,
             issue_identifier=waiting.identifier,
-            issue_url=None,
+            issue_url=self._url(waiting.issue_id),
             attempt=max(waiting.retry.attempt - 1, 0),
             due_at=stamp(waiting.retry.due_at),
             error=self.hide(waiting.retry.error),
@@ -155,7 +155,7 @@ class Present:
         return V1Blocked(
             issue_id=item.issue_id,
             issue_identifier=item.identifier,
-            issue_url=None,
+            issue_url=self._url(item.issue_id),
             state=view.state if view else item.park.state,
             error=self.hide(item.park.reason),
             session_id=item.park.session_id,
@@ -173,7 +173,7 @@ class Present:
             yield V1BudgetExhausted(
                 issue_id=item.issue_id,
                 issue_identifier=item.identifier,
-                issue_url=None,
+                issue_url=self._url(item.issue_id),
                 reason=BUDGET_REASONS[budget_reason(item.park.reason)],
                 used_sessions=spent.sessions,
                 budget_sessions=limits.sessions or 0,
@@ -182,6 +182,10 @@ class Present:
                 unmeasured_sessions=int(unmeasured),
                 exhausted_at=stamp(item.since),
             )
+
+    def _url(self, issue_id: str) -> str | None:
+        view = self.schedule.issues.get(issue_id)
+        return (web_link(self.hide(view.url)) or None) if view else None
 
     def _spent(self, issue_id: str) -> Spent:
         row = self.db.execute(
@@ -221,10 +225,6 @@ def find_active(db: Connection, identifier: str) -> str | None:
         (identifier, identifier),
     ).fetchone()
     return str(row[0]) if row else None
-
-
-def _url(told: RunReport | None) -> str | None:
-    return (told.url or None) if told else None
 
 
 def _tokens(usage: Usage | None) -> V1Tokens:

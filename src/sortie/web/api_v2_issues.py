@@ -66,11 +66,13 @@ class IssuesPage(Struct, frozen=True, kw_only=True):
 
 
 class IssueAnswer(Struct, frozen=True, kw_only=True):
-    """`need` is what it waits for from a person, `running` its run that goes on, `runs` its last finished ones."""
+    """`need` is what it waits for from a person, `running` its run that goes on, `runs` its last finished ones;
+    `url` is where the tracker shows it, if that is known."""
 
     issue_id: str
     identifier: str
     title: str
+    url: str
     tracker_state: str
     situation: Situation
     need: Need | None
@@ -163,6 +165,7 @@ def issue(asked: Asked[NoParameters, None]) -> IssueAnswer:
             issue_id=issue_id,
             identifier=told.identifier,
             title=told.title,
+            url=told.url,
             tracker_state=told.tracker_state,
             situation=told.situation,
             need=next((need for need in now.needs_person if need.issue_id == issue_id), None),
