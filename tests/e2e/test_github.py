@@ -144,7 +144,7 @@ def test_what_goes_wrong_on_the_way_costs_time_and_nothing_else(project: Project
     server.fail("POST .*/comments", fault_proxy.dropped(), is_done_first=True)
     workflow(project, scene)
     issue = opened(project, scene, ASKS)
-    server.fail("GET .*/issues/1", fault_proxy.slow(json.dumps(scene.record(1)).encode()))
+    server.fail("GET .*/issues/1", server.slow(json.dumps(scene.record(1)).encode()))
     service = project.start()
     service.until(lambda: issue in project.parked())
     scene.comment(1, "Take the blue one.")
@@ -194,11 +194,28 @@ def test_a_server_that_does_not_answer_holds_up_the_looking_and_no_run(project: 
     service = project.start()
     service.until(lambda: scene.labels(1) == ["in-progress"])
     scene.server.fail("GET .*/issues[?].*", scene.server.silence(), times=1000)
-    before = looks(scene)
-    service.until(lambda: looks(scene) > before)
+    service.until(scene.server.is_silent.is_set)
     gate.touch()
     service.until(lambda: kinds(scene, issue) == ["dispatch", "completion"])
     assert scene.labels(1) == ["review"]
+
+
+def test_what_is_not_answered_in_time_is_asked_again_and_said_once(project: Project, scene: GitHubScene):
+    """A list that never comes, and a comment that is made without a word: both time out, at the same time."""
+    workflow(project, scene)
+    service = project.start()
+    service.until(lambda: looks(scene))
+    scene.server.fail("POST .*/comments", scene.server.silence(), is_done_first=True)
+    first = opened(project, scene, REVIEW)
+    service.until(scene.server.is_silent.is_set)
+    scene.server.fail("GET .*/issues[?].*labels=todo.*", scene.server.silence())
+    second = opened(project, scene, REVIEW)
+    service.until(lambda: scene.labels(int(second)) == ["review"])
+    for issue in (first, second):
+        service.until(lambda issue=issue: kinds(scene, issue) == ["dispatch", "completion"])  # type: ignore[misc]
+    service.until(lambda: project.schedule().running == {})
+    assert service.stop() == 0
+    assert [len(project.runs(issue)) for issue in (first, second)] == [1, 1]
 
 
 def _has_come(moment: str) -> bool:
@@ -251,6 +268,20 @@ def test_what_is_blocked_waits_and_starts_when_its_blockers_are_closed(project: 
     service.until(lambda: scene.labels(int(blocked)) == ["review"])
     assert service.stop() == 0
     assert [len(project.runs(number)) for number in (blocked, parent, free)] == [1, 1, 1]
+
+
+def test_doctor_tells_what_a_repository_lacks(project: Project, scene: GitHubScene):
+    workflow(project, scene)
+    opened(project, scene, REVIEW, "todo", "in-progress", "review", "done")
+    scene.overlay.headers = {"x-oauth-scopes": "read:org"}
+    told = project.sortie("doctor", project.workflow_path.name)
+    (lacking,) = (line for line in told.stdout.splitlines() if "GitHub labels" in line)
+    assert "wontfix" in lacking, told.stdout + told.stderr
+    assert "review" not in lacking
+    assert "GitHub token" in told.stdout
+    assert told.returncode != 0
+    assert TOKEN not in told.stdout + told.stderr
+    assert {asked.method for asked in scene.server.asked()} == {"GET"}
 
 
 def test_several_hundred_issues_over_several_pages_are_each_handed_over_once(project: Project, scene: GitHubScene):

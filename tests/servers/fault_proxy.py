@@ -25,6 +25,8 @@ from .github_schema import GitHubSchema
 from .loopback_http import LoopbackHTTP
 
 ROOT = "/api/v3"
+# Of a slow answer: bytes, and seconds.
+AT_A_TIME, BETWEEN = 16, 0.005
 _MILLISECONDS = re.compile(rb"(T\d\d:\d\d:\d\d)\.\d{3}Z")
 _NOT_PASSED_ON = frozenset({"connection", "transfer-encoding", "content-length", "host", "keep-alive"})
 
@@ -83,6 +85,7 @@ class FaultProxy:
     def __init__(self, upstream: str, overlay: Overlay, schema: GitHubSchema) -> None:
         self.exchanges: list[Exchange] = []
         self.problems: list[str] = []
+        self.is_silent = threading.Event()
         self.released = threading.Event()
         self._upstream = urlsplit(upstream)
         self._overlay = overlay
@@ -129,7 +132,24 @@ class FaultProxy:
             self.exchanges.clear()
 
     def silence(self) -> Answer:
-        return Answer(deed=lambda _: self.released.wait())
+        """No answer; `is_silent` is set when somebody waits for one."""
+
+        def wait(_: socket.socket) -> None:
+            self.is_silent.set()
+            self.released.wait()
+
+        return Answer(deed=wait)
+
+    def slow(self, body: bytes) -> Answer:
+        """A few bytes at a time, but in the end all of it."""
+
+        def trickle(line: socket.socket) -> None:
+            line.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            for place in range(0, len(body), AT_A_TIME):
+                line.sendall(body[place : place + AT_A_TIME])
+                self.released.wait(BETWEEN)
+
+        return Answer(deed=trickle)
 
     # -- what is done with a call ------------------------------------------------------------------------------
 
@@ -270,17 +290,6 @@ def half_of_a_document() -> Answer:
 def dropped() -> Answer:
     """The connection ends in the middle of the answer."""
     return Answer(deed=lambda line: line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n[{"))
-
-
-def slow(body: bytes) -> Answer:
-    """Byte by byte, but in the end all of it."""
-
-    def trickle(line: socket.socket) -> None:
-        line.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode())
-        for place in range(len(body)):
-            line.sendall(body[place : place + 1])
-
-    return Answer(deed=trickle)
 
 
 def _line(asked: Asked) -> str:

@@ -39,7 +39,8 @@ def run_of(issue: str, run: str, status: RunStatus = "succeeded", **more: Any) -
 
 async def test_the_last_run_of_an_issue_is_the_one_that_goes_on_or_else_ended_last(store):
     async def last() -> str | None:
-        return await store.read(lambda db: last_run_of(db, "42"))
+        found: str | None = await store.read(lambda db: last_run_of(db, "42"))
+        return found
 
     await store.append(*run_of("7", "r0"))
     assert await last() is None

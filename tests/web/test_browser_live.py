@@ -15,32 +15,53 @@ from .server_scene import free_port
 
 pytestmark = TIME_TO_INSTALL
 
-# When the page showed an event first, by its number. It must not look by itself from time to time, and must be the
-# page that was opened, not one loaded anew.
+# It must not look by itself from time to time, and must be the page that was opened, not one loaded anew.
 WATCH = """
 window.isTheFirst = true;
-window.shownAt = {};
 window.refreshes = 0;
 new MutationObserver((changes) => {
   window.refreshes += changes.filter((one) => one.attributeName === "data-now").length;
   const page = document.getElementById("page");
   if (page && page.dataset.follow !== "0") page.dataset.follow = "0";
-  for (const one of document.querySelectorAll("#timeline li[id]")) window.shownAt[one.id.slice(1)] ??= Date.now();
 }).observe(document, { childList: true, subtree: true, attributeFilter: ["data-follow", "data-now"] });
 """
-# Every number that the stream told, in its order.
+# Every number that the stream told, in its order, and how often the service has spoken, which it does every second.
 LISTEN = """
 window.told = [];
 window.beats = 0;
+window.toldAt = {};
 const Real = window.EventSource;
 window.EventSource = class extends Real {
   constructor(...given) {
     super(...given);
-    this.addEventListener("change", (event) => window.told.push(Number(event.lastEventId)));
+    this.addEventListener("change", (event) => {
+      window.told.push(Number(event.lastEventId));
+      window.toldAt[event.lastEventId] = window.beats;
+    });
     this.addEventListener("live", () => { window.beats += 1; });
   }
 };
 """
+# By the number of an event, how often the service spoke between telling of it and its place in the story.
+AWAIT = """
+window.waited = {};
+new MutationObserver(() => {
+  for (const one of document.querySelectorAll("#timeline li[id]")) {
+    const seq = one.id.slice(1);
+    if (seq in window.toldAt) window.waited[seq] ??= window.beats - window.toldAt[seq];
+  }
+}).observe(document, { childList: true, subtree: true });
+"""
+# The page's own seconds, however long they are, and which of them it was when it called itself stale.
+COUNT = """
+window.seconds = 0;
+setInterval(() => { window.seconds += 1; }, 1000);
+new MutationObserver(() => {
+  if (document.body?.classList.contains("is-stale")) window.staleAt ??= window.seconds;
+}).observe(document, { subtree: true, attributeFilter: ["class"] });
+"""
+# So many of them without a word, and one until it looks, and the page gives up by itself.
+PATIENCE = 6 + 1
 # Two turns without a word, and one that hands over; the second one can be held.
 THREE_TURNS = '[ "$SORTIE_TURN" = 3 ] || { %s :; return; }\n' + REVIEW
 
@@ -50,7 +71,7 @@ def scene(tmp_path):
     return BrowsedScene(tmp_path)
 
 
-def test_what_happens_is_seen_without_a_reload(scene, visitors: Visitors, record_property):
+def test_what_happens_is_seen_without_a_reload(scene, visitors: Visitors):
     scene.issue(1, "echo looking around; " + WAIT + REVIEW)
     with scene.browsed():
         now, page = visitors.page(scene.url), visitors.page(scene.url, script=WATCH)
@@ -59,25 +80,36 @@ def test_what_happens_is_seen_without_a_reload(scene, visitors: Visitors, record
         page.goto("/issues/T-1?all=1")
         until(page, "window.refreshes > 0")  # the one with which the stream begins
         expect(page.locator("#transcript")).to_contain_text("standing by")
-        before = {int(one) for one in page.evaluate("Object.keys(window.shownAt)")}
         scene.go()
         expect(page.locator("#timeline")).to_contain_text("In Review")
         expect(page.locator("#transcript")).to_contain_text("working")
         expect(now.locator("#needs-you")).to_contain_text("ready for review")
         expect(now.locator("#running")).to_contain_text("Nothing runs.")
         assert page.evaluate("window.isTheFirst")
-        shown = {int(seq): at / 1000 for seq, at in page.evaluate("window.shownAt").items()}
-    late = [shown[seq] - at for seq, at in scene.events().items() if seq in shown and seq not in before]
-    assert late
-    measured = f"{len(late)} events were seen after {min(late):.2f} to {max(late):.2f} s"
-    record_property("seen after", measured)
-    print(measured)
+
+
+def test_an_event_is_seen_before_the_service_has_spoken_twice(scene, visitors: Visitors):
+    """A machine that has much else to do may be late once, and not each time."""
+    scene.issue(1, WAIT + REVIEW)
+    with scene.browsed():
+        page = visitors.page(scene.url, script=WATCH + LISTEN + AWAIT)
+        page.goto("/issues/T-1?all=1")
+        expect(page.locator("#transcript")).to_contain_text("standing by")
+        slowest = []
+        for verb in ("stop", "unpark") * 3:
+            before = max(scene.events())
+            assert scene.run(verb, "T-1").returncode == 0
+            until(page, "last => last in window.waited", max(scene.events()))
+            waited = page.evaluate("window.waited")
+            slowest.append(max(beats for seq, beats in waited.items() if int(seq) > before))
+        print(slowest)
+        assert min(slowest) <= 1
 
 
 def test_kill_9_in_mid_stream_is_told_of_and_loses_and_repeats_nothing(scene, visitors: Visitors):
     port = free_port()
     with scene.running(port) as service:
-        page = visitors.page(service.url(), script=LISTEN)
+        page = visitors.page(service.url(), script=LISTEN + COUNT)
         page.goto("/")
         until(page, "window.beats > 0")
         last_before = max(scene.events())
@@ -85,11 +117,13 @@ def test_kill_9_in_mid_stream_is_told_of_and_loses_and_repeats_nothing(scene, vi
             held = WAIT if number > 3 else ""
             scene.issue(number, THREE_TURNS % held)
         until(page, "window.told.length > 20")
+        killed_at = page.evaluate("window.seconds")
         service.popen.kill()
         service.wait()
         expect(page.locator("#stale")).to_contain_text("Stale since")
         expect(page.locator("#stale")).to_be_visible()
         expect(page.locator("body")).to_have_class("is-live is-stale")
+        assert page.evaluate("window.staleAt") - killed_at <= PATIENCE
         told = page.evaluate("window.told")
         scene.go()
         with scene.running(port):

@@ -83,7 +83,8 @@ NOTICE = "This run has more events than are read here"
 
 def talkative_run(issue: str, run: str, lines: int) -> list[ev.AnyEvent]:
     """One that goes on, with as many notes of small things before its calls and notes."""
-    about, now = {"issue_id": issue, "run_id": run}, time.time()
+    about: dict[str, Any] = {"issue_id": issue, "run_id": run}
+    now = time.time()
     begun = ev.Claimed(at=now, identifier=issue, attempt=1, agent="codex", day="2026-11-18", **about)
     turn = ev.TurnStarted(at=now, turn=1, day="2026-11-18", **about)
     small = (ev.SessionStarted(at=now, session_id=f"s{number}", **about) for number in range(lines))

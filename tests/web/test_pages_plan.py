@@ -193,6 +193,7 @@ def test_a_task_that_failed_waits_for_a_person_as_the_command_line_says(failed):
     assert [(need["kind"], need["identifier"]) for need in needs] == [("error", "build"), ("error", "measure")]
     assert needs[0]["text"] == "exited with <i>1</i>" and time.time() - needs[0]["since"] > 7000
     plan, _ = load_to_look(server.site.place)
+    assert plan is not None
     assert "Left to you: build, measure." in what_is_left(plan, task_lines(plan))
     now = read(server, "/", **token)
     assert "2 need you" in now.text and "result.md is missing" in now.text

@@ -32,7 +32,7 @@ def shown(site: Site, path: str) -> None:
     for route in pages.routes(site):
         match, found = route.matches(scope)
         if match is Match.FULL and isinstance(route, Route):
-            assert route.endpoint(Request(scope | found)).status_code == 200
+            assert route.endpoint(Request({**scope, **found})).status_code == 200
             return
     raise AssertionError(f"no page is at {path}")
 

@@ -21,7 +21,6 @@ from tests.servers.fault_proxy import (
     html,
     refused,
     secondary_limit,
-    slow,
     too_many,
     used_up,
 )
@@ -131,7 +130,7 @@ async def test_slow_bytes_are_waited_for_and_silence_can_be_left(scene: GitHubSc
     number = str(scene.open("Task", "Todo"))
     tracker = scene.tracker()
     record = json.dumps(scene.record(int(number))).encode()
-    scene.server.fail(f"GET {ISSUES}/{number}", slow(record))
+    scene.server.fail(f"GET {ISSUES}/{number}", scene.server.slow(record))
     assert await tracker.fetch_states([number]) == {number: "Todo"}
     scene.server.fail("PATCH .*", scene.server.silence())
     with anyio.move_on_after(0.3) as waiting:
