@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import SortieError
-from ..peers.turns.checkout import Checkout, open_checkout
+from ..peers.turns.checkout import Checkout, open_checkout, refuse_irregular
 from ..peers.turns.git import GitError, git
 from ..peers.turns.private_git import IndexFile, private_git_dir, read_index
 from ..protocol.foreign_text import escape
@@ -38,7 +38,6 @@ MOST_LINES = 3_000
 MOST_SAID = 8 << 20
 _BIG = "1m"
 _HOWS: dict[str, How] = {"A": "added", "M": "modified", "D": "deleted", "T": "type changed"}
-_READ_BY_GIT = ("HEAD", "index", "config", "config.worktree", "packed-refs", "shallow", "info/exclude")
 _LONGEST_POINTER = 4096
 # Where the work of an agent branched off, the likeliest first.
 _BASES = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
@@ -107,9 +106,8 @@ class _Comparison:
         here could show what is in any repository."""
         place = self._workspace / ".git"
         is_own = stat.S_ISDIR(place.lstat().st_mode)
-        for name in _READ_BY_GIT if is_own else ():
-            if os.path.lexists(place / name) and not (place / name).is_file():
-                raise SortieError(f"{place / name} is not a regular file.")
+        if is_own:
+            refuse_irregular(place)
         checkout = open_checkout(self._workspace, self._left())
         if is_own:
             is_own = checkout.git_dir == place.resolve() and checkout.common_dir == checkout.git_dir

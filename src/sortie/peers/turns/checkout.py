@@ -128,9 +128,8 @@ class Checkout(Struct, frozen=True, kw_only=True):
         if not os.path.lexists(self.git_dir / "sortie") and not self._has(known):
             # A new directory may have the number of an old one, but nothing of what was in that.
             raise Damaged(f"The repository of {self.root} is gone or damaged: it has nothing of the turn any more.")
-        for place in (directory / name for directory in {self.git_dir, self.common_dir} for name in _READ_BY_GIT):
-            if os.path.lexists(place) and not place.is_file():
-                raise Damaged(f"{place} is not a regular file.", fix="Remove it, and put back what was there.")
+        for directory in {self.git_dir, self.common_dir}:
+            refuse_irregular(directory)
 
     def _has(self, commit: str) -> bool:
         try:
@@ -154,6 +153,13 @@ class Checkout(Struct, frozen=True, kw_only=True):
             named=named if scope in ("local", "worktree") else "",
             repository=_read(self.common_dir / "info" / "exclude"),
         )
+
+
+def refuse_irregular(git_dir: Path) -> None:
+    """Raise where git would wait for ever for what stands in place of a file that it reads."""
+    for place in (git_dir / name for name in _READ_BY_GIT):
+        if os.path.lexists(place) and not place.is_file():
+            raise Damaged(f"{place} is not a regular file.", fix="Remove it, and put back what was there.")
 
 
 def open_checkout(root: Path, seconds: float = SECONDS) -> Checkout:
