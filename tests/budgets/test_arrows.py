@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ ALLOWED["testing"] = {*ALLOWED} - {"cli", "web", "notify"}
 ALLOWED["__main__"] = {"cli", "tools"}
 # The package itself re-exports on first use, from anywhere.
 ALLOWED["__init__"] = {*ALLOWED}
+
+# Modules of ours that run as processes, and the file that may start each: arrows that no import shows. Who starts one
+# loads nothing of it.
+STARTED = {
+    "sortie.notify": "engine/notifying.py",
+    "sortie.notify.addresses": "workflow/address_check.py",
+    "sortie.testing.remote_worker": "testing/remote_host.py",
+    "sortie.web": "engine/dashboard.py",
+}
 
 # The parts that may use nothing from other packages, or only what is named.
 THIRD_PARTY = {"protocol": set(), "errors": set(), "core": {"msgspec"}}
@@ -109,8 +119,33 @@ def wrong_arrows(source: Path) -> list[str]:
     return wrong
 
 
+def started_modules(source: Path) -> list[tuple[str, str]]:
+    """Each module of ours that stands behind a `-m`, and the file where it does."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"), str(path))):
+            for flag, module in pairwise(ast.iter_child_nodes(node)):
+                if text_of(flag) == "-m" and (name := text_of(module)).partition(".")[0] == source.name:
+                    found.append((name, str(path.relative_to(source))))
+    return sorted(found)
+
+
+def text_of(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
 def test_every_arrow_points_the_right_way():
     assert wrong_arrows(SOURCE) == []
+
+
+def test_a_module_of_ours_is_started_as_a_process_only_where_that_is_known():
+    assert started_modules(SOURCE) == sorted(STARTED.items())
+
+
+def test_each_module_that_is_started_as_a_process_is_there():
+    for module in STARTED:
+        place = SOURCE.joinpath(*module.split(".")[1:])
+        assert place.with_suffix(".py").is_file() or (place / "__main__.py").is_file(), module
 
 
 @pytest.fixture
@@ -163,3 +198,16 @@ def test_a_planted_wrong_arrow_is_named_with_file_and_line(tree, file, line, arr
     number = 1 if arrow.endswith("part") else len((present + line).splitlines())
     (found,) = wrong_arrows(tree)
     assert found.startswith(f"sortie/{file}:{number}: {arrow}")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'run([sys.executable, "-P", "-m", "sortie.web", here])',
+        'os.execv(sys.executable, sys.executable, "-m", "sortie.web")',
+        'COMMAND = ("-m", "sortie.web")',
+    ],
+)
+def test_a_planted_start_of_a_module_is_seen(tree, line):
+    (tree / "core" / "start.py").write_text(f'commit("-m", "said")\nrun("-m", "pytest")\n{line}\n')
+    assert started_modules(tree) == [("sortie.web", "core/start.py")]
