@@ -293,6 +293,23 @@ async def test_what_happens_while_the_store_is_read_is_not_told_late(store):
     (store.parent / "WORKFLOW.md").write_text("---\n---\n")
     site = Site(store, store.parent / "WORKFLOW.md")
     with closing(LogWindow(site)) as log:
-        reader = Position(Meanwhile(site, log), after=0, issue_id="7")
+        reader = await Position.found(Meanwhile(site, log), after=0, issue_id="7")
         with anyio.fail_after(DEADLINE):
             assert b"meanwhile" in await reader.next()
+
+
+@pytest.mark.parametrize("after", [3, 4])
+async def test_a_number_that_was_read_in_the_store_is_none_of_another_store(store, after):
+    """What all readers share may be a moment behind the store, from which `GET /api/v2/events` tells where to go on."""
+    (store.parent / "WORKFLOW.md").write_text("---\n---\n")
+    site = Site(store, store.parent / "WORKFLOW.md")
+    with closing(LogWindow(site)) as log:
+        append(store, noted("third"))
+        watch = _Watch(site, log)  # which has not looked since
+        reader = await Position.found(watch, after=after, issue_id=None)
+        append(store, noted("fourth"))
+        log.extend(log.look())
+        with anyio.fail_after(DEADLINE):
+            told = await reader.next()
+    assert (b'event: reset\ndata: {"seq":3}' in told) is (after > 3)
+    assert (b"third" in told, b"fourth" in told) == (False, True)

@@ -55,20 +55,23 @@ class Feed:
             raise Problem(503, "too_many_streams", "Too many streams are open.", {"retry-after": "10"})
         self._readers += 1
         try:
-            yield Position(await self._watching(), after, issue_id)
+            yield await self._placed(after, issue_id)
         finally:
             self._readers -= 1
             if not self._readers and self._watch:
                 self._watch.stop()
                 self._watch = None
 
+    async def _placed(self, after: int | None, issue_id: str | None) -> Position:
+        try:
+            return await Position.found(await self._watching(), after, issue_id)
+        except (SortieError, sqlite3.Error, OSError) as error:
+            raise unreadable(error) from error
+
     async def _watching(self) -> _Watch:
         async with self._opening:
             if self._watch is None or self._watch.last_words:
-                try:
-                    self._watch = await _Watch.begun(self.site)
-                except (SortieError, sqlite3.Error, OSError) as error:
-                    raise unreadable(error) from error
+                self._watch = await _Watch.begun(self.site)
             return self._watch
 
 
@@ -102,6 +105,10 @@ class _Watch:
         """From the store, what memory does not reach back to."""
         return await anyio.to_thread.run_sync(self.log.read, after, issue_id, limiter=self._reading)
 
+    async def newest(self) -> int:
+        """The last number in the store, which the next look may be the first to see."""
+        return await anyio.to_thread.run_sync(self.log.newest, limiter=self._reading)
+
     async def _run(self) -> None:
         try:
             while True:
@@ -134,17 +141,23 @@ class _Watch:
 class Position:
     """Where one reader is in the log."""
 
-    def __init__(self, watch: _Watch, after: int | None, issue_id: str | None) -> None:
+    def __init__(self, watch: _Watch, after: int, issue_id: str | None, first: bytes = b"") -> None:
         self._watch = watch
         self._issue_id = issue_id
         self._beats = watch.pulse.beats
-        self._first = watch.pulse.standing
-        last = watch.log.last
-        self._seq = last if after is None else after
-        if self._seq > last:
-            # Numbers of another store: there is nothing to go on from.
-            self._seq = last
-            self._first = frame("reset", {"seq": last}) + self._first
+        self._first = first + watch.pulse.standing
+        self._seq = after
+
+    @classmethod
+    async def found(cls, watch: _Watch, after: int | None, issue_id: str | None) -> Position:
+        """Behind this number, or behind the last one."""
+        if after is None:
+            return cls(watch, watch.log.last, issue_id)
+        # Who read the number in the store may be ahead of what all of us have seen of it.
+        if after <= watch.log.last or after <= (last := await watch.newest()):
+            return cls(watch, after, issue_id)
+        # Numbers of another store: there is nothing to go on from.
+        return cls(watch, last, issue_id, frame("reset", {"seq": last}))
 
     async def next(self) -> bytes:
         """What the reader has not been told yet, as soon as there is something."""

@@ -31,8 +31,8 @@ class Entry(Struct, frozen=True):
 
 
 class LogWindow:
-    """Opened by whoever makes it. `look` and `read` block and may be called from different threads; `extend` and
-    `after` belong to one event loop."""
+    """Opened by whoever makes it. `newest`, `look` and `read` block and may be called from different threads;
+    `extend` and `after` belong to one event loop."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -43,9 +43,15 @@ class LogWindow:
         self._recent: deque[Entry] = deque(maxlen=KEPT)
         with ExitStack() as on_failure:
             self._db = on_failure.enter_context(closing(connect_readonly(self._path, may_copy=False)))
-            (self.last,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
-            self._complete_after: int = self.last
+            self.last = self.newest()
+            self._complete_after = self.last
             on_failure.pop_all()
+
+    def newest(self) -> int:
+        """The last number in the store now; 0 where it has none."""
+        with self._using:
+            (seq,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+        return int(seq)
 
     def look(self) -> list[Entry]:
         """What was committed since the last look, at most `BATCH`; raises where the store is not there any more."""
