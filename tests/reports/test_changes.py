@@ -141,6 +141,30 @@ def test_many_files_are_cut(work):
     assert sum(bool(file.lines) for file in found.files) <= module.MOST_SHOWN
 
 
+def test_however_many_long_files_changed_what_is_shown_of_all_together_is_bounded(work):
+    for number in range(100):
+        (work / f"long{number:03}.txt").write_text("a line that was not there\n" * 2_900)
+    found = look(work)
+    files = by_path(found)
+    assert told(files["committed.txt"]) == ["-two", "+2"]
+    assert len(told(files["long000.txt"])) == 2_900
+    assert sum(len(file.lines) for file in found.files) <= module.MOST_LINES_OF_ALL
+    assert files["long099.txt"].left_out == "too much changed to show all of it"
+    assert (files["long099.txt"].added, files["long099.txt"].lines) == (2_900, [])
+    assert found.not_shown == (99, 99 * 2_900)
+
+
+def test_what_is_shown_of_all_files_together_is_bounded_in_bytes_too(work):
+    for number in range(20):
+        (work / f"wide{number:02}.txt").write_text("\u00fc" * 100_000)
+    (work / "z-small.txt").write_text("small\n")
+    found = look(work)
+    shown = sum(len(line.text.encode()) for file in found.files for line in file.lines)
+    assert 200_000 < shown <= module.MOST_BYTES_OF_ALL
+    assert told(by_path(found)["z-small.txt"]) == ["+small"], "what is small has room after what is large"
+    assert found.not_shown == (18, 18)
+
+
 def test_a_repository_without_a_commit_is_compared_with_nothing(tmp_path):
     git(tmp_path, "init", "-q")
     (tmp_path / "new.txt").write_text("x\n")

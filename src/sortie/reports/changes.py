@@ -34,6 +34,12 @@ class WorkspaceChanges(Struct, frozen=True, kw_only=True):
     is_cut: bool = False
     problem: str = ""
 
+    @property
+    def not_shown(self) -> tuple[int, int]:
+        """The files whose changes are left out, and how many lines of them are known to be changed."""
+        left_out = [file for file in self.files if file.left_out]
+        return len(left_out), sum((file.added or 0) + (file.removed or 0) for file in left_out)
+
 
 def workspace_changes(workspace: Path, *, since: float, hide: Hide) -> WorkspaceChanges:
     """`since` is when the run began, for a directory that git knows nothing of. Blocks."""

@@ -35,8 +35,12 @@ MOST_FILES = 500
 MOST_SHOWN = 100
 LARGEST_SHOWN = 256 << 10
 MOST_LINES = 3_000
+# Of all files together: each reader of a page is sent this again every few seconds.
+MOST_LINES_OF_ALL = 5_000
+MOST_BYTES_OF_ALL = 512 << 10
 MOST_SAID = 8 << 20
 _BIG = "1m"
+_TOO_MUCH = "too much changed to show all of it"
 _HOWS: dict[str, How] = {"A": "added", "M": "modified", "D": "deleted", "T": "type changed"}
 _LONGEST_POINTER = 4096
 # Where the work of an agent branched off, the likeliest first.
@@ -98,8 +102,9 @@ class _Comparison:
             files += [_untold(path) for path in untracked if path not in told]
             is_cut = len(files) > MOST_FILES
             del files[MOST_FILES:]
-            texts = self._texts(base, [file.path for file in files if not file.left_out][:MOST_SHOWN])
-        return Diff(base=words, files=[self._shown(file, texts) for file in files], is_cut=is_cut)
+            texts = self._texts(base, _few_enough(files))
+        room = _Room(MOST_LINES_OF_ALL, MOST_BYTES_OF_ALL)
+        return Diff(base=words, files=[self._shown(file, texts, room) for file in files], is_cut=is_cut)
 
     def _opened(self) -> Checkout:
         """The repository whose directory this is. One that lies elsewhere must know of it: else whoever can write
@@ -243,11 +248,46 @@ class _Comparison:
             return {}
         return _parsed(output.decode("utf-8", "replace"), paths)
 
-    def _shown(self, file: FileChange, texts: Mapping[str, list[DiffLine]]) -> FileChange:
-        """As text that can stand anywhere."""
-        lines = [DiffLine(one.kind, _harmless(self._hide(one.text))) for one in texts.get(file.path, ())]
-        left_out = file.left_out or ("" if file.path in texts else "too much changed to show all of it")
-        return replace(file, path=self._hide(path_text(file.path)), lines=lines, left_out=left_out)
+    def _shown(self, file: FileChange, texts: Mapping[str, list[DiffLine]], room: _Room) -> FileChange:
+        """As text that can stand anywhere, where there is room for it."""
+        path, found = self._hide(path_text(file.path)), texts.get(file.path)
+        lines = room.take(DiffLine(one.kind, _harmless(self._hide(one.text))) for one in found or ())
+        if found is None or lines is None:
+            return replace(file, path=path, left_out=file.left_out or _TOO_MUCH)
+        return replace(file, path=path, lines=lines)
+
+
+class _Room:
+    """How much may still be shown."""
+
+    def __init__(self, lines: int, size: int) -> None:
+        self._lines = lines
+        self._size = size
+
+    def take(self, lines: Iterable[DiffLine]) -> list[DiffLine] | None:
+        """All of them, or None where they are too many: they are looked at no further than that."""
+        taken: list[DiffLine] = []
+        size = 0
+        for line in lines:
+            taken.append(line)
+            size += len(line.text.encode("utf-8", "replace"))
+            if len(taken) > self._lines or size > self._size:
+                return None
+        self._lines -= len(taken)
+        self._size -= size
+        return taken
+
+
+def _few_enough(files: Iterable[FileChange]) -> list[str]:
+    """Those that git is asked about: of what is too much it need not tell."""
+    asked: list[str] = []
+    room = MOST_LINES_OF_ALL
+    for file in files:
+        lines = (file.added or 0) + (file.removed or 0)
+        if not file.left_out and lines <= room and len(asked) < MOST_SHOWN:
+            asked.append(file.path)
+            room -= lines
+    return asked
 
 
 def _listed(paths: Iterable[str]) -> bytes:
