@@ -67,6 +67,45 @@ def test_backwards_every_line_comes_once(rotated):
     assert told == ALL
 
 
+def test_pages_that_are_bounded_in_characters_leave_out_no_line_either_way(rotated):
+    size = SIZE_LIMIT // 8 + 20
+    most = 2 * min(size, module.LONGEST_LINE) + 100
+    told, after, more = list[str](), "0.0", True
+    while more:
+        page = said_in(rotated, after=after, most=most)
+        assert 0 < len(page.lines) <= 2
+        told, after, more = told + names(page.lines), page.next, page.has_later
+    assert told == ALL
+    page = said_in(rotated, most=most)
+    told = names(page.lines)
+    while page.has_earlier:
+        page = said_in(rotated, before=page.first, most=most)
+        assert 0 < len(page.lines) <= 2
+        told = names(page.lines) + told
+    assert told == ALL
+
+
+def test_a_line_that_is_longer_than_a_page_is_a_page(path):
+    write(path, "first", "x" * 1000, "last")
+    assert names(said_in(path, most=10).lines) == ["last"]
+    page = said_in(path, before=said_in(path, most=10).first, most=10)
+    assert ([len(line.text) for line in page.lines], page.has_earlier) == ([1000], True)
+    page = said_in(path, after=page.first, most=10)
+    assert ([len(line.text) for line in page.lines], page.has_later) == ([1000], True)
+
+
+@pytest.mark.parametrize("limit", range(1, 9))
+def test_a_page_that_ends_where_a_file_begins_hides_nothing_before_it(path, limit):
+    write(path.with_suffix(".log.1"), *(f"old {n}" for n in range(4)))
+    write(path, *(f"new {n}" for n in range(4)))
+    page = said_in(path, limit=limit)
+    told = names(page.lines)
+    while page.has_earlier:
+        page = said_in(path, before=page.first, limit=limit)
+        told = names(page.lines) + told
+    assert told == [f"{age} {n}" for age in ("old", "new") for n in range(4)]
+
+
 def test_a_place_stays_true_when_the_log_is_rotated(path):
     write(path, "first")
     place = said_in(path).next

@@ -23,6 +23,8 @@ PAGE = 500
 LONGEST_LINE = 16 * 1024
 # Read for one page at most, however long its lines are.
 MOST_BYTES = 4 << 20
+# Shown on one page at most.
+MOST_TEXT = 4 << 20
 _CHUNK = 65536
 _LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) ([^:\s]{1,80}): ?(.*)", re.DOTALL)
 # By these an agent says what it does with its tools, and our tool server what it was asked.
@@ -62,15 +64,17 @@ class Transcript(Struct, frozen=True, kw_only=True):
         return folded(self.lines)
 
 
-def transcript(path: Path, *, hide: Hide, after: str = "", before: str = "", limit: int = PAGE) -> Transcript:
-    """The lines after a place, or those before one; without either, the last ones. `hide` knows secrets that came
-    after they were written."""
+def transcript(
+    path: Path, *, hide: Hide, after: str = "", before: str = "", limit: int = PAGE, most: int = MOST_TEXT
+) -> Transcript:
+    """The lines after a place, or those before one; without either, the last ones: so many, with so many characters
+    together, and one in any case. `hide` knows secrets that came after they were written."""
     files = _files(path)
     if not files:
         return Transcript(lines=[], first="", next=after, has_earlier=False, has_later=False, exists=False)
     if after:
-        return _after(files, _Place.parse(after), limit, hide)
-    return _before(files, _Place.parse(before) if before else None, limit, hide)
+        return _after(files, _Place.parse(after), _Room(limit, most), hide)
+    return _before(files, _Place.parse(before) if before else None, _Room(limit, most), hide)
 
 
 def folded(lines: Iterable[Line]) -> list[Fold]:
@@ -116,6 +120,29 @@ class _File(Struct, frozen=True):
     size: int
 
 
+class _Room:
+    """What still fits on a page: something does on one that is empty."""
+
+    def __init__(self, lines: int, most: int) -> None:
+        self._lines = lines
+        self._most = most
+        self._is_empty = True
+
+    def take(self, lines: Iterable[Line]) -> list[Line]:
+        taken = []
+        for line in lines if self._lines > 0 else ():
+            self._most -= len(line.text)
+            if self._most < 0 and not self._is_empty:
+                self._lines = 0
+                break
+            taken.append(line)
+            self._is_empty = False
+            self._lines -= 1
+            if self._lines <= 0:
+                break
+        return taken
+
+
 def _files(path: Path) -> list[_File]:
     """The older half first. Neither links nor anything but files are followed."""
     found = []
@@ -127,7 +154,7 @@ def _files(path: Path) -> list[_File]:
     return found
 
 
-def _after(files: list[_File], place: _Place, limit: int, hide: Hide) -> Transcript:
+def _after(files: list[_File], place: _Place, page: _Room, hide: Hide) -> Transcript:
     """From a file that is gone, everything that is left counts as later."""
     number = next((at for at, file in enumerate(files) if file.inode == place.inode), None)
     first = here = place if number is not None else _Place(files[0].inode, 0)
@@ -140,8 +167,9 @@ def _after(files: list[_File], place: _Place, limit: int, hide: Hide) -> Transcr
         pieces = _pieces(data, start)
         if not pieces and not is_whole and not lines:
             pieces = [_Piece(start, start + len(data), data)]  # one line, longer than a page
-        taken = pieces[: limit - len(lines)]
-        lines += [_line(piece.data, hide) for piece in taken]
+        fitting = page.take(_line(piece.data, hide) for piece in pieces)
+        taken = pieces[: len(fitting)]
+        lines += fitting
         here = _Place(file.inode, taken[-1].end if taken else start)
         has_later = len(taken) < len(pieces) or not is_whole
         room -= len(data)
@@ -157,7 +185,7 @@ def _after(files: list[_File], place: _Place, limit: int, hide: Hide) -> Transcr
     )
 
 
-def _before(files: list[_File], place: _Place | None, limit: int, hide: Hide) -> Transcript:
+def _before(files: list[_File], place: _Place | None, page: _Room, hide: Hide) -> Transcript:
     """Before a place in a file that is gone there is nothing any more."""
     number = next((at for at, file in enumerate(files) if place and file.inode == place.inode), None)
     oldest = _Place(files[0].inode, 0)
@@ -174,10 +202,12 @@ def _before(files: list[_File], place: _Place | None, limit: int, hide: Hide) ->
         pieces = _pieces(_read(file, start, end - start), start)
         if start and len(pieces) > 1:
             del pieces[0]  # it begins before what was read
-        taken = pieces[max(len(pieces) - (limit - len(lines)), 0) :]
-        lines = [*(_line(piece.data, hide) for piece in taken), *lines]
+        fitting = page.take(_line(piece.data, hide) for piece in reversed(pieces))
+        taken = pieces[len(pieces) - len(fitting) :]
+        lines = [*reversed(fitting), *lines]
         here = here or _Place(file.inode, taken[-1].end if taken else start)
-        first = _Place(file.inode, taken[0].start if taken else start)
+        # Where the page was full before it, the next one begins at its end.
+        first = _Place(file.inode, taken[0].start if taken else end if pieces else start)
         room -= end - start
         if first.byte or room <= 0 or file is wanted[0]:
             break

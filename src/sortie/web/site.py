@@ -28,7 +28,7 @@ from ..reports.plan import load_to_look
 from ..reports.rules import rules_in_force
 from ..reports.status import Status, status_report
 from ..reports.timeline import Timeline, timeline
-from ..reports.transcript import Transcript, transcript
+from ..reports.transcript import MOST_TEXT, Transcript, transcript
 from ..reports.usage import UsageReport, usage_report
 from ..runs.prompt_log import Prompt, kept_prompts, prompts_path
 from ..runs.run_log import log_path
@@ -198,10 +198,12 @@ class Site:
         rules = self.rules(db)
         return usage_report(db, today=day_of(time.time()), days=days, per_day=rules.per_day if rules else None)
 
-    def transcript(self, run_id: str, *, limit: int, after: str = "", before: str = "") -> Transcript:
+    def transcript(
+        self, run_id: str, *, limit: int, after: str = "", before: str = "", most: int = MOST_TEXT
+    ) -> Transcript:
         """What was said in a run that is on record: only that names a file."""
         path = log_path(self.database, run_id)
-        return transcript(path, hide=self.hide, after=after, before=before, limit=limit)
+        return transcript(path, hide=self.hide, after=after, before=before, limit=limit, most=most)
 
     def prompts(self, run_id: str) -> list[Prompt]:
         """What the agent of such a run was told."""

@@ -13,7 +13,6 @@ from ...reports.runs import RunRow, runs_of_issue
 from ...reports.timeline import Timeline
 from ...reports.transcript import Transcript
 from ...reports.usage import Amount, spent_on_issue, usage_of_issue
-from ...runs.prompt_log import Prompt
 from ...store.load import look
 from ...store.queries import find_issue
 from .. import show
@@ -21,7 +20,7 @@ from ..changed_files import Seen, changed_files
 from ..render import page
 from ..site import Site
 from .errors import error_page
-from .parts import Bar, bars, number_in
+from .parts import MOST_TEXT, Bar, Told, bars, number_in, told
 
 ENTRIES = 60
 SAID = 150
@@ -38,7 +37,7 @@ class About(Struct, frozen=True, kw_only=True):
     bars: list[Bar]
     runs: list[RunRow]
     last: RunDetail | None
-    prompts: list[Prompt]
+    told: Told | None
     park_kind: str
     parked_at: float | None
     question: str
@@ -76,6 +75,7 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
         used = usage_of_issue(db, issue_id)
         runs = runs_of_issue(db, issue_id, hide=site.hide, limit=RUNS)
     parked = schedule.parked.get(issue_id)
+    prompts = site.prompts(last.run_id) if last else []
     return About(
         story=story,
         everything=everything,
@@ -84,12 +84,12 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
         bars=bars(spent, rules.per_issue if rules else None),
         runs=runs,
         last=last,
-        prompts=site.prompts(last.run_id) if last else [],
+        told=told(last.run_id, prompts) if last and prompts else None,
         park_kind=parked.park.kind if parked else "",
         parked_at=parked.since if parked else None,
         question=site.hide(parked.park.reason) if parked else "",
         verbs=verbs_for(schedule, issue_id),
-        said=site.transcript(last.run_id, limit=SAID) if last else None,
+        said=site.transcript(last.run_id, limit=SAID, most=MOST_TEXT) if last else None,
         seen=changed_files.of(site, last),
     )
 

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...core.model import Limits
 from ...core.policy import Spent
+from ...runs.prompt_log import Prompt
 from .. import show
 
 # Of each list on one page; the others are behind a link.
 SHOWN = 25
+# Characters of what was said, and as many of what was told: a page that is followed is sent again every few seconds.
+MOST_TEXT = 256 * 1024
+MOST_PROMPTS = 50
+LONGEST_PROMPT = 64_000
 T = TypeVar("T")
 
 
@@ -36,6 +42,27 @@ class Bar(Struct, frozen=True):
     used_text: str
     limit_text: str
     look: str
+
+
+class Told(Struct, frozen=True):
+    """The newest prompts, the newest first, each with its number among all that are kept of the run."""
+
+    run_id: str
+    prompts: list[tuple[int, Prompt]]
+    total: int
+
+
+def told(run_id: str, kept: Sequence[Prompt]) -> Told:
+    """As many as a page has room for."""
+    shown: list[tuple[int, Prompt]] = []
+    room = MOST_TEXT
+    for number in range(len(kept), max(len(kept) - MOST_PROMPTS, 0), -1):
+        prompt = replace(kept[number - 1], text=show.clean(kept[number - 1].text, LONGEST_PROMPT))
+        room -= len(prompt.text)
+        if room < 0:
+            break
+        shown.append((number, prompt))
+    return Told(run_id, shown, len(kept))
 
 
 def part(name: str, items: Sequence[T], wanted: str | None, size: int = SHOWN) -> Part[T]:

@@ -17,7 +17,7 @@ from ...store.queries import find_issue
 from ..render import page
 from ..site import Site
 from .errors import error_page
-from .parts import number_in
+from .parts import MOST_TEXT, number_in, told
 
 SIZE = 50
 LINES = 400
@@ -61,8 +61,14 @@ def routes(site: Site) -> list[BaseRoute]:
             "run.html",
             here="runs",
             run=detail,
-            said=site.transcript(run_id, after=asked.get("after", ""), before=asked.get("before", ""), limit=LINES),
-            prompts_kept=site.prompts(run_id),
+            said=site.transcript(
+                run_id,
+                after=asked.get("after", ""),
+                before=asked.get("before", ""),
+                limit=LINES,
+                most=MOST_TEXT,
+            ),
+            prompts_told=told(run_id, site.prompts(run_id)),
             at_end=at_end,
             causes=CAUSES,
         )
