@@ -24,6 +24,7 @@ from ..core.policy import Liveness, next_deadline
 from ..core.records import Claim
 from ..errors import ConfigurationError, SortieError
 from ..hosts.host import RunLost
+from ..protocol.foreign_text import shortened
 from ..runs import messages as msg
 from ..runs.prompt_log import keep_prompt, prompts_path
 from ..runs.run_log import RunLog, log_path
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 
 # An agent that needs no login and has run for so long is at work, though it says nothing.
 ANNOUNCED_WITHIN = 5.0
+# A line may have many MiB; the log of the run has all of it.
+LONGEST_LAST_LINE = 2_000
 
 
 class ActiveRun:
@@ -208,8 +211,9 @@ class ActiveRun:
         match message:
             case msg.Line(source=source, text=text):
                 self.liveness.last_heard = self.now()
-                self.last_line = self._context.redactor.text(text)
-                self._write_log(source, self.last_line)
+                said = self._context.redactor.text(text)
+                self.last_line = shortened(said, LONGEST_LAST_LINE)
+                self._write_log(source, said)
             case msg.Prompted(turn=turn, text=text):
                 self._keep_prompt(turn, text)
             case msg.Heard():

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ..process.companion import Companion
+from ..runs.messages import encode
 from ..workflow.config import ServerConfig
 from ..workflow.variables import ENV_FILE
 from .listening import url_of
@@ -66,7 +67,7 @@ class Dashboard:
             # With `-P` nothing that lies in our directory is mistaken for a module.
             [sys.executable, "-P", "-m", "sortie.web"],
             {**environ, **read_with},
-            first=_line(orders),
+            first=msgspec.json.encode(orders) + b"\n",
             inherited=[listening.fileno()],
         )
 
@@ -80,7 +81,7 @@ class Dashboard:
             if report is None:
                 return None
             ready.set()
-            return _line(report)
+            return encode(report) + b"\n"
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_announce, ready, announce)
@@ -98,7 +99,3 @@ class Dashboard:
 async def _announce(ready: anyio.Event, announce: Callable[[], None]) -> None:
     await ready.wait()
     await anyio.to_thread.run_sync(announce, abandon_on_cancel=True)
-
-
-def _line(value: Struct) -> bytes:
-    return msgspec.json.encode(value) + b"\n"

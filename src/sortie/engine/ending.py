@@ -16,10 +16,14 @@ from ..core.model import Issue, Usage, like
 from ..core.observe import fingerprint
 from ..core.records import Claim
 from ..errors import TrackerError
+from ..protocol.foreign_text import shortened
 from ..sources.source import Source
 from .context import Context
 from .effects import NO_ANSWER, TRACKER_DEADLINE, deliver, entries, planned
 from .tracker_limit import Patience
+
+# What an agent said at last may have many MiB; from here on it is kept in memory and in the store.
+LONGEST_REASON = 10_000
 
 
 class Ending:
@@ -49,8 +53,7 @@ class Ending:
         self._waits = waits
 
     async def finish(self, outcome: Outcome, usage: Usage, model: str = "") -> None:
-        redact = self._context.redactor.text
-        outcome = replace(outcome, reason=redact(outcome.reason), error=redact(outcome.error))
+        outcome = replace(outcome, reason=self._told(outcome.reason), error=self._told(outcome.error))
         begun, writes = self._left(), self._writes(outcome, usage)
         ended = like(
             ev.RunEnded,
@@ -79,6 +82,9 @@ class Ending:
         """
         handed = await self._deliver(self._left(), again=True)
         await self._settle(like(Outcome, ended), ended.usage, handed_before or handed, seen=ended.fingerprint)
+
+    def _told(self, text: str) -> str:
+        return shortened(self._context.redactor.text(text), LONGEST_REASON)
 
     def _left(self) -> list[ev.EffectPlanned]:
         """Writes of this run that were planned and not made."""

@@ -8,16 +8,21 @@ from heapq import nsmallest
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.events import View
 from ..core.model import Usage
+from ..core.observe import LONGEST_TITLE, LONGEST_URL
 from ..core.policy import Spent
 from ..core.records import ParkedIssue, Waiting
 from ..core.schedule import Schedule
+from ..protocol.foreign_text import shortened
 from .active_run import ActiveRun
 from .context import Context
 
 MOST_LISTED = 5
+# Of what agents and trackers say of a failure.
+LONGEST_WORDS = 2_000
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
@@ -43,7 +48,8 @@ class LiveReport(Struct, frozen=True, kw_only=True):
     """`last_look_at` is the end of the last look at the source, in the same time as `now`; 0 before the first one.
     `looks_failing_for` is for how many seconds they have failed, limits of the tracker aside; `look_needs_person`
     says that waiting mends nothing. `loop_lag` is how late the event loop was at the worst in the last seconds. Of
-    what waits and is parked only the first are there, and how many there are: it is made every second."""
+    what waits and is parked only the first are there, and how many there are, and long texts are cut: it is made,
+    and sent to the dashboard, every second."""
 
     now: float
     running: tuple[RunReport, ...]
@@ -87,8 +93,11 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
     return LiveReport(
         now=now,
         running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
-        waiting=tuple(nsmallest(MOST_LISTED, schedule.waiting.values(), key=lambda item: item.retry.due_at)),
-        parked=tuple(islice(schedule.parked.values(), MOST_LISTED)),
+        waiting=tuple(
+            _briefly_waiting(item)
+            for item in nsmallest(MOST_LISTED, schedule.waiting.values(), key=lambda item: item.retry.due_at)
+        ),
+        parked=tuple(map(_briefly_parked, islice(schedule.parked.values(), MOST_LISTED))),
         waiting_count=len(schedule.waiting),
         parked_count=len(schedule.parked),
         ready=sum(map(len, context.ledger.queue.groups.values())),
@@ -97,7 +106,7 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
         draining=context.leaving.is_set(),
         loop_lag=figures.loop_lag,
         last_look_at=figures.looked_at,
-        last_look_error=figures.look_error,
+        last_look_error=shortened(figures.look_error, LONGEST_WORDS),
         looks_failing_for=now - figures.failing_since if figures.failing_since else 0.0,
         look_needs_person=figures.needs_person,
         look_seconds=figures.look_seconds,
@@ -110,7 +119,7 @@ def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunReport:
     return RunReport(
         issue_id=claim.issue_id,
         identifier=claim.identifier,
-        title=run.issue.title,
+        title=run.issue.title[:LONGEST_TITLE],
         run_id=claim.run_id,
         attempt=claim.attempt,
         turn=claim.turn,
@@ -123,8 +132,16 @@ def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunReport:
         agent=claim.agent,
         model=run.model,
         workspace=claim.workspace,
-        url=run.issue.url,
+        url=run.issue.url if len(run.issue.url) <= LONGEST_URL else "",
     )
+
+
+def _briefly_waiting(item: Waiting) -> Waiting:
+    return replace(item, retry=replace(item.retry, error=shortened(item.retry.error, LONGEST_WORDS)))
+
+
+def _briefly_parked(item: ParkedIssue) -> ParkedIssue:
+    return replace(item, park=replace(item.park, reason=shortened(item.park.reason, LONGEST_WORDS)))
 
 
 def summarise(schedule: Schedule, *, drained: bool) -> Summary:
