@@ -52,28 +52,36 @@ async def beside(program, line=nothing, every=0.02, **options):
         tasks.cancel_scope.cancel()
 
 
-async def test_lines_arrive_whole_and_those_that_it_does_not_read_are_dropped(heard):
-    """A reader that takes its time; each line is more than a pipe holds."""
+async def test_lines_arrive_whole_and_those_that_it_does_not_read_are_dropped(heard, tmp_path):
+    """A reader that pauses until it may go on; each line is more than a pipe holds."""
     asked: list[None] = []
+    goes_on = tmp_path / "go"
 
     def line():
         asked.append(None)
-        return b"%d " % len(asked) + b"x" * 300_000 + b"\n"
+        return b"%d " % len(asked) + b"x" * 3_000_000 + b"\n"
+
+    def read():
+        return [said.split()[2:] for said in lines(heard) if "read" in said]
 
     program = (
-        "import sys, time\n"
-        "print(sys.stdin.readline().strip())\n"
-        "for n in range(4):\n"
-        "    time.sleep(0.2); line = sys.stdin.readline(); print('read', line.split()[0], len(line), flush=True)\n"
+        "import os, sys, time\n"
+        "def read(): line = sys.stdin.readline(); print('read', line.split()[0], len(line), flush=True)\n"
+        "print(sys.stdin.readline().strip()); read()\n"
+        f"while not os.path.exists({str(goes_on)!r}): time.sleep(0.01)\n"
+        "for n in range(3): read()\n"
         "sys.stdin.read()\n"
     )
     async with beside(program, line, first=b"hello\n"):
-        await until(lambda: len([said for said in lines(heard) if "read" in said]) == 4)
+        await until(lambda: len(read()) == 1)
+        offered = len(asked) + 10
+        await until(lambda: len(asked) > offered)
+        goes_on.touch()
+        await until(lambda: len(read()) == 4)
     assert lines(heard)[0] == "friend: hello"
-    read = [said.split() for said in lines(heard) if "read" in said]
-    assert all(int(length) == 300_000 + len(number) + 2 for _, _, number, length in read)
-    numbers = [int(number) for _, _, number, _ in read]
-    assert numbers == sorted(numbers) and numbers[-1] > 4, "it was told what is newest, not what it missed"
+    assert all(int(length) == 3_000_000 + len(number) + 2 for number, length in read())
+    numbers = [int(number) for number, _ in read()]
+    assert numbers == sorted(numbers) and numbers[2] > offered, "it was told what is newest, not what it missed"
 
 
 async def test_it_is_started_anew_after_it_died_and_told_the_first_line_again(heard):

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 import anyio
 
 from .orphans import orphan_tracker
+from .spawn import pipe_between
 from .spoken_lines import SpokenLines
 
 log = logging.getLogger(__name__)
@@ -96,14 +97,14 @@ class _Feed:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._rest = b""
+        self._rest = memoryview(b"")  # its slices are no copies: a pipe takes little of a long line at a time
         self._closed = False
         os.set_blocking(descriptor, False)
 
     def tell(self, line: bytes) -> None:
         """All of the line, sooner or later, or nothing of it while another is on its way."""
         if not self._rest and not self._closed:
-            self._rest = line
+            self._rest = memoryview(line)
             self._write()
 
     def close(self) -> None:
@@ -134,8 +135,8 @@ class _Life:
         self, name: str, argv: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
     ) -> None:
         with ExitStack() as theirs, ExitStack() as ours:
-            stdin, feed = _pipe(theirs, ours)
-            heard, said = _pipe(ours, theirs)
+            stdin, feed = pipe_between(theirs, ours)
+            heard, said = pipe_between(ours, theirs)
             self._popen = subprocess.Popen(
                 argv, env=environ, stdin=stdin, stdout=said, stderr=said, pass_fds=inherited, process_group=0
             )
@@ -183,10 +184,3 @@ class _Life:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             self.code = code
             self.ended.set()
-
-
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
-    reading, writing = os.pipe()
-    reader.callback(os.close, reading)
-    writer.callback(os.close, writing)
-    return reading, writing

@@ -68,9 +68,9 @@ def spawn(
     cwd = f"/proc/self/fd/{cwd_fd}"
     with ExitStack() as theirs, ExitStack() as ours:
         try:
-            stdin, our_stdin = _pipe(theirs, ours)
-            our_stdout, stdout = _pipe(ours, theirs)
-            our_stderr, stderr = _pipe(ours, theirs) if separate_stderr else (None, subprocess.STDOUT)
+            stdin, our_stdin = pipe_between(theirs, ours)
+            our_stdout, stdout = pipe_between(ours, theirs)
+            our_stderr, stderr = pipe_between(ours, theirs) if separate_stderr else (None, subprocess.STDOUT)
             # The child resolves `cwd` through its own copy of the descriptor, before it closes that.
             with nullcontext() if limit_marker is None else limit_marked(limit_marker):
                 popen = subprocess.Popen(
@@ -90,7 +90,8 @@ def spawn(
         return Spawned(popen, identity, pidfd, our_stdin, our_stdout, our_stderr)
 
 
-def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+def pipe_between(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """Its two ends, each to be closed by the one whose it is."""
     reading, writing = os.pipe()
     reader.callback(os.close, reading)
     writer.callback(os.close, writing)
