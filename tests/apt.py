@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -18,13 +19,13 @@ SECONDS = 400
 APT = ["apt-get", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=300"]
 
 
-def installed(programs: Sequence[str], packages: Sequence[str]) -> None:
-    """Return when the programs are there; raises `NotInstalled`."""
+def installed(programs: Sequence[str], packages: Sequence[str], files: Sequence[Path] = ()) -> None:
+    """Return when the programs and the files are there; raises `NotInstalled`."""
     CACHE.mkdir(exist_ok=True)
     (CACHE / ".gitignore").write_text("*\n")
     with (CACHE / "apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not all(map(shutil.which, programs)):
+        if not all(map(shutil.which, programs)) or not all(map(Path.exists, files)):
             _install(packages)
 
 

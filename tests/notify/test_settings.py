@@ -156,6 +156,24 @@ def test_validate_asks_apprise_and_shows_no_address(tmp_path):
     assert "oneverysecretpart" not in done.stdout + done.stderr
 
 
+def test_a_desktop_that_cannot_be_reached_from_python_is_refused_with_the_package_that_is_missing(tmp_path):
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    for module in ("dbus", "gi"):
+        (missing / f"{module}.py").write_text("raise ImportError")
+    channels = [f'  {scheme}: {{url: "{scheme}://"}}\n' for scheme in ("dbus", "glib", "gnome")]
+    workflow(tmp_path, "".join(channels))
+    done = validate(tmp_path, PYTHONPATH=str(missing))
+    assert {error["key"]: error["message"] for error in json.loads(done.stdout)["errors"]} == {
+        "notifications.dbus.url": 'apprise cannot use "dbus" on this machine: '
+        "it needs the Python package dbus-python (Debian: python3-dbus)",
+        "notifications.glib.url": 'apprise cannot use "glib" on this machine: '
+        "it needs the Python package PyGObject (Debian: python3-gi)",
+        "notifications.gnome.url": 'apprise cannot use "gnome" on this machine: '
+        "it needs the Python package PyGObject (Debian: python3-gi and gir1.2-notify-0.7)",
+    }
+
+
 @pytest.mark.parametrize("module", ["apprise", "json", "logging"])
 def test_nothing_that_lies_in_the_directory_is_mistaken_for_apprise(tmp_path, module):
     workflow(tmp_path, '  a: {url: "json://127.0.0.1/x"}\n')

@@ -10,6 +10,17 @@ import json
 import logging
 import sys
 
+# What shows a message on the screen, and what it lacks where it cannot be used: apprise names a library of C.
+_DBUS = "it needs the Python package dbus-python (Debian: python3-dbus)"
+_GI = "it needs the Python package PyGObject (Debian: python3-gi"
+DESKTOPS = {
+    "dbus": _DBUS,
+    "kde": _DBUS,
+    "qt": _DBUS,
+    "glib": f"{_GI})",
+    "gnome": f"{_GI} and gir1.2-notify-0.7)",
+}
+
 
 def unusable(address: str) -> str:
     """Why nothing can be sent there, in words that do not show it; empty where something can."""
@@ -24,7 +35,8 @@ def unusable(address: str) -> str:
     except KeyError:
         return f'apprise knows no service "{scheme}"'
     if not service.enabled:
-        needed = service.requirements.get("packages_required") or service.requirements.get("details") or ""
+        needs = service.requirements
+        needed = DESKTOPS.get(scheme) or needs.get("packages_required") or needs.get("details") or ""
         packages = ", ".join(needed) if isinstance(needed, list | tuple) else str(needed)
         return f'apprise cannot use "{scheme}" on this machine: {packages or "something it needs is missing"}'
     return f'is not complete for "{scheme}"; see how apprise writes such an address'

@@ -6,6 +6,7 @@ receiver says so. No redirect is followed: it would take what we say, and its si
 
 from __future__ import annotations
 
+import html
 import logging
 import time
 from email.utils import parsedate_to_datetime
@@ -19,6 +20,7 @@ from ..core.redact import Redactor
 from ..errors import SortieError
 from ..protocol.signature import signature
 from ..workflow.channels import ChannelConfig
+from .addresses import DESKTOPS
 from .message import Hide, Message, one_line
 
 if TYPE_CHECKING:
@@ -134,6 +136,8 @@ def _notify(address: str, message: Message) -> str | None:
     everything = apprise.Apprise()
     everything.add(service)
     subject, text = message.chat()
+    if address.partition("://")[0].lower() in DESKTOPS:
+        text = html.escape(text, quote=False)  # desktops take tags in a text, but not in its subject
     result = everything.notify(
         title=subject, body=text or subject, body_format=apprise.NotifyFormat.TEXT, timeout=ONE_TRY
     )
