@@ -16,7 +16,7 @@ from ..sources.source import Source
 from ..store import Store
 from ..store.counters import Counts
 
-# The loop is late by the worst of so many last seconds.
+# The loop is late by the worst of the last times that this was measured.
 LAG_EVERY = 1.0
 LAGS = 10
 
@@ -47,10 +47,10 @@ class Figures:
         self.counts.add("poll_cycles", result="error" if error else "success")
         self.counts.observe("poll_duration_seconds", seconds)
 
-    async def measure_lag(self) -> None:
+    async def measure_lag(self, every: float = LAG_EVERY) -> None:
         while True:
-            due = anyio.current_time() + LAG_EVERY
-            await anyio.sleep(LAG_EVERY)
+            due = anyio.current_time() + every
+            await anyio.sleep(every)
             self._lags.append(max(anyio.current_time() - due, 0.0))
 
     def collect(self, sources: Iterable[Source]) -> None:
