@@ -8,8 +8,7 @@ import subprocess
 
 import pytest
 
-from sortie.process.port_holder import port_holders
-from sortie.process.tcp_sockets import links_of, listening_on, socket_between
+from sortie.process.tcp_sockets import links_of, listening_on, port_holders, socket_between
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

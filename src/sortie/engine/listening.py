@@ -11,7 +11,7 @@ import socket
 from msgspec.structs import replace
 
 from ..errors import ConfigurationError, SortieError
-from ..process.port_holder import port_holders
+from ..process.tcp_sockets import port_holders
 from ..workflow.checks import IS_EXPOSED
 from ..workflow.config import DEFAULT_PORT, ServerConfig
 

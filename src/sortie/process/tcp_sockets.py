@@ -1,10 +1,11 @@
-"""The TCP sockets of this machine as the kernel lists them, and which of them a process has open."""
+"""The TCP sockets of this machine as the kernel lists them, and which processes have them open."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
@@ -15,6 +16,7 @@ Address = tuple[str, int]
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL, _REMOTE, _STATE, _UID, _INODE = 1, 2, 3, 7, 9
 _LISTENS = "0A"
+_COMMAND_BYTES = 400
 
 
 class TcpSocket(Struct, frozen=True):
@@ -51,6 +53,29 @@ def links_of(pid: int) -> Iterator[str]:
             yield os.readlink(f"{folder}/{name}")  # noqa: PTH115
         except OSError:
             yield ""
+
+
+def port_holders(port: int) -> list[tuple[int, str]]:
+    """Number and command of every process that listens there; none where they are another user's."""
+    wanted = set[str]()
+    with suppress(OSError):
+        wanted = {socket.link for socket in listening_on(port)}
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()] if wanted else []  # noqa: PTH208 - names
+    return sorted((pid, _command(pid)) for pid in pids if _has_one_of(wanted, pid))
+
+
+def _has_one_of(wanted: set[str], pid: int) -> bool:
+    try:
+        return any(link in wanted for link in links_of(pid))
+    except OSError:
+        return False
+
+
+def _command(pid: int) -> str:
+    raw = b""
+    with suppress(OSError), Path(f"/proc/{pid}/cmdline").open("rb") as file:
+        raw = file.read(_COMMAND_BYTES)
+    return raw.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
 
 
 def _rows() -> Iterator[list[str]]:
