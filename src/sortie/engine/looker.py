@@ -24,7 +24,7 @@ PAUSE_FOR_EACH_SECOND = 20
 LONGEST_PAUSE = 1.0
 PAUSE_AFTER_A_FAILURE = 1.0
 # What may pass by itself is nothing for people before it has lasted so long.
-OUTAGE = 300.0
+TOLD_AFTER = 300.0
 # What a file answers until somebody does something about it; no network does.
 _IN_THE_WAY = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
@@ -129,7 +129,7 @@ class Looker:
 
     def _complain(self, error: SortieError) -> None:
         """Whatever is new of it, and once per outage so that people are told."""
-        for_long = self._context.clock.now() - self._failing_since >= OUTAGE
+        for_long = self._context.clock.now() - self._failing_since >= TOLD_AFTER
         if not self._is_told and (self._lasts or for_long):
             self._is_told = True
             still = "still " if self.failures > 1 else ""

@@ -21,8 +21,8 @@ from .words import seconds_of, web_link
 Hide = Callable[[str], str]
 NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker"]
 
-# A tracker that fails a look or two may be back with the next one.
-OUTAGE = 60.0
+# A tracker that fails a look or two may be back with the next one. Whoever looks sees it before anybody is told.
+SHOWN_AFTER = 60.0
 OUT_OF_BUDGET = ("day-budget", "whole-budget")
 # Of so many issues that a budget holds back is looked up since when.
 MOST_ASKED = 20
@@ -58,7 +58,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 def tracker_needs(live: LiveLooks | None, now: float, hide: Hide) -> Iterator[Need]:
     """Whoever is not told by the service knows nothing of its looks."""
-    if live and live.last_look_error and (live.look_needs_person or live.looks_failing_for >= OUTAGE):
+    if live and live.last_look_error and (live.look_needs_person or live.looks_failing_for >= SHOWN_AFTER):
         yield Need(
             kind="tracker",
             text=f"The tracker cannot be used, so nothing new starts: {hide(live.last_look_error)}",
