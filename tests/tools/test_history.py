@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from sortie.tools.workspace_history import problem_with, run_history
+from sortie.tools.store_reading import problem_with
+from sortie.tools.workspace_history import run_history
 
 from .scene import RUNS, make_database
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import anyio
@@ -12,6 +15,8 @@ import pytest
 from anyio import to_thread
 
 from sortie.core.model import Issue
+from sortie.store.call_use import CallFigures, write_call_figures
+from sortie.store.schema import MIGRATIONS
 from sortie.tools.calls import Cancellation
 from sortie.tools.local_tracker import LocalTracker
 from sortie.trackers.tracker import TrackerSettings
@@ -29,6 +34,7 @@ class Counting:
 
     def __init__(self, settings: TrackerSettings) -> None:
         self.active = settings.active_states
+        self.calls_per_minute = settings.calls_per_minute
         self.closed = 0
         self.entered = threading.Event()
         self.go_on = threading.Event()
@@ -102,6 +108,30 @@ def test_one_tracker_serves_all_calls_and_is_closed_at_the_end(tracker, built):
     assert [one.closed for one in built] == [0]
     assert tracker.close(DEADLINE)
     assert [one.closed for one in built] == [1]
+
+
+def test_a_tool_server_has_a_part_of_the_calls_that_are_allowed_in_a_minute(tracker, built):
+    fetch(tracker)
+    assert built[0].calls_per_minute == 120 / 4
+
+
+def test_while_the_service_leaves_the_tracker_alone_so_do_tools(project, built):
+    project.workflow.write_text(OURS)
+    tracker = LocalTracker(str(project.workflow), "abc123", str(project.database))
+    with closing(sqlite3.connect(project.database, isolation_level=None)) as store:
+        for later in MIGRATIONS[1:]:
+            store.executescript(later)
+        for held_until, expected in ((None, True), (time.time() + 60, False), (time.time() - 1, True)):
+            write_call_figures(store, CallFigures(as_of=0.0, made=0, per_minute=120, held_until=held_until))
+            answer = fetch(tracker)
+            assert answer["success"] is expected
+            assert expected or answer["error"]["kind"] == "tracker_rate_limited"
+        store.execute("DROP TABLE call_use")
+    assert fetch(tracker)["success"], "nobody can tell, so the server is asked"
+    project.database.unlink()
+    assert fetch(tracker)["success"]
+    assert len(built) == 1
+    assert tracker.close(DEADLINE)
 
 
 def test_calls_overlap(tracker, built, threads):

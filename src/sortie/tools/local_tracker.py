@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from ..errors import ConfigurationError, SortieError
 from ..plugins import kinds, load_tracker
+from ..trackers.rate_limits import SHARE_OF_TOOLS
 from ..trackers.tracker import Tracker
 from ..trackers.trust import judged_tracker
 from ..workflow.config import OF_THE_SERVICE, Config
@@ -25,18 +28,23 @@ from ..workflow.loader import load
 from . import envelope
 from .calls import Cancellation
 from .stdio import log_line
+from .store_reading import rows_of
 from .tracker_api import DEADLINE, Reach, handle, tracker_settings
 
 # Longer than the limit of a call: only a tracker that blocks the loop takes so much.
 BLOCKED_SECONDS = DEADLINE + 5.0
 
+_HELD_UNTIL = "SELECT held_until FROM call_use WHERE held_until > ?"
+
 
 class LocalTracker:
-    """`issue_id` is that of the session. Calls come from any thread, several at once."""
+    """`issue_id` is that of the session, `database` the store of its service, if there is one. Calls come from any
+    thread, several at once."""
 
-    def __init__(self, workflow: str, issue_id: str = "") -> None:
+    def __init__(self, workflow: str, issue_id: str = "", database: str = "") -> None:
         self._workflow = workflow
         self._issue_id = issue_id
+        self._database = database
         self._lock = threading.Lock()
         self._config: Config | None = None
         self._identity: tuple[int, ...] = ()
@@ -56,6 +64,12 @@ class LocalTracker:
 
     def call(self, arguments: object, cancellation: Cancellation, limit: float = BLOCKED_SECONDS) -> dict[str, Any]:
         """One call of the tool, in a thread that may block."""
+        # Who goes on asking while a server wants no calls may be shut out, and the service with him.
+        for (until,) in rows_of(self._database, _HELD_UNTIL, time.time())[0] if self._database else ():
+            at = time.strftime("%H:%M:%S", time.localtime(until))
+            return envelope.failure(
+                envelope.RATE_LIMITED, f"The tracker wants no calls for now; ask again at {at}."
+            )
         try:
             config = self._current_config()
             answer = self._answer(config, arguments, cancellation, limit)
@@ -124,6 +138,8 @@ class _TrackerLoop:
         self, config: Config, reach: Reach, arguments: object, cancellation: Cancellation
     ) -> dict[str, Any]:
         settings = tracker_settings(config)
+        # One of many beside the service, which count each for itself.
+        settings = replace(settings, calls_per_minute=max(int(settings.calls_per_minute * SHARE_OF_TOOLS), 1))
         if not self._trackers or self._trackers[-1][0] is not config:
             self._trackers.append((config, judged_tracker(load_tracker(settings.kind), settings)))
         tracker = self._trackers[-1][1]

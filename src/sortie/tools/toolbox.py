@@ -112,7 +112,9 @@ class Toolbox:
             if self._local is None:
                 from .local_tracker import LocalTracker
 
-                self._local = LocalTracker(self._workflow, self._environ.get("SORTIE_ISSUE_ID", ""))
+                environ = self._environ
+                issue_id, database = environ.get("SORTIE_ISSUE_ID", ""), environ.get("SORTIE_DB_PATH", "")
+                self._local = LocalTracker(self._workflow, issue_id, database)
             return self._local
 
     def _sortie_status(self) -> Iterator[SessionTool]:
@@ -166,7 +168,7 @@ def _problem_with_database(path: str) -> str:
         beginning = b""
     if beginning == _DATABASE:
         return ""
-    from .workspace_history import problem_with
+    from .store_reading import problem_with
 
     return problem_with(path)
 
