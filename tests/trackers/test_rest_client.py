@@ -270,6 +270,7 @@ async def test_a_count_that_is_used_up_holds_calls_of_its_kind_only(server, clie
     await client.call("GET", "/search", bucket="search")
     held = await failure_of(client.call("GET", "/search", bucket="search"))
     assert held.kind == TrackerError.RATE_LIMITED
+    assert client.call_use().held_until is None, "runs go on asking"
     await client.get("/things")
     assert [asked.path for asked in server.asked] == ["/search", "/things"]
 

@@ -129,7 +129,7 @@ class RestClient:
 
     def call_use(self) -> CallUse:
         now, core = time.time(), self._told
-        held = max(self._held.values(), default=0.0)
+        held = max(self._held.get(kind, 0.0) for kind in ("", "core"))  # what holds searches alone holds no run
         return CallUse(
             made=self._budget.made,
             per_minute=self._budget.per_minute,
