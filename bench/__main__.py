@@ -16,6 +16,7 @@ from .bench import Bench, Others
 from .drains import drain, sizes
 from .latencies import kill, start, turns, written
 from .mailbox import mailbox
+from .page import PAGE, write
 from .plans import plans
 from .profiling import profile
 from .project import Service
@@ -28,7 +29,6 @@ from .trackers import trackers
 from .web import web
 from .worklog import worklog
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 ALL: dict[str, Callable[[Bench], list[Row]]] = {
     "drain": drain,
     "sizes": sizes,
@@ -61,63 +61,42 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(ALL)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="one round of each, shorter waits: under two minutes")
-    parser.add_argument("--write", action="store_true", help=f"write the results to {PAGE.name}")
+    parser.add_argument("--quick", action="store_true", help="one round of each, shorter waits")
+    parser.add_argument("--write", action="store_true", help=f"write the results into {PAGE.name}")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(ALL)
     if unknown:
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(ALL)}, or `profile`")
-    text = measured(arguments.names or list(ALL), quick=arguments.quick)
-    print(f"\n{text}")
+    sections = measured(arguments.names or list(ALL), quick=arguments.quick)
+    for name, section in sections.items():
+        print(f"\n## {name}\n\n{section}")
     if arguments.write:
-        PAGE.write_text(page(text, arguments.names, quick=arguments.quick))
+        write(sections, ALL)
         print(f"written to {PAGE}", file=sys.stderr)
 
 
-def measured(names: list[str], *, quick: bool) -> str:
-    rows, others = [], Others()
+def measured(names: list[str], *, quick: bool) -> dict[str, str]:
+    found: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="sortie-bench-") as scratch:
         bench = Bench(Path(scratch), quick=quick)
         try:
             for name in names:
                 print(f"bench: {name} ... ", end="", file=sys.stderr, flush=True)
-                before = time.perf_counter()
-                rows += ALL[name](bench)
-                print(f"{time.perf_counter() - before:.1f} s", file=sys.stderr)
+                others, before = Others(), time.perf_counter()
+                rows = ALL[name](bench)
+                took = f"{time.perf_counter() - before:.1f} s"
+                found[name] = f"{_taken(bench, others, quick=quick)}\n\n{as_table(rows)}"
+                print(took, file=sys.stderr)
         finally:
             Service.end_all()
-        agent = bench.program.described
+    return found
+
+
+def _taken(bench: Bench, others: Others, *, quick: bool) -> str:
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    how = ", with `--quick`" if quick else ""
     busy = f"Other programs took {others.share():.0%} of the machine meanwhile."
-    return f"{machine}. The agent is {agent}.\n{busy}\n\n{as_table(rows)}"
-
-
-def page(text: str, names: list[str], *, quick: bool) -> str:
-    command = " ".join(["python3 dev.py bench", *names, *(["--quick"] if quick else []), "--write"])
-    return f"""\
-# Benchmarks
-
-Made by `{command}` on {datetime.now(UTC):%Y-%m-%d}: {text}
-
-Every measurement runs the real service on the file tracker with real agent processes, which stamp their own first
-and last instruction. Absolute times depend on the machine and on what else it does: where others took a good part
-of it, only CPU, memory and counts mean much. *Times the floor* carries over to other machines: the floor is
-measured in the same run, in turns with ours and with as many at once, and is the same program or call with
-nothing of ours around it. *Reach* is the goal, in the unit of the row. *Go, earlier* are figures of the
-implementation in Go from another day, quoted and not measured again; it keeps in memory what is on disk here
-before anything follows from it.
-
-| command | does |
-|---|---|
-| `python3 dev.py bench` | all of it, in some fifteen minutes; with `--quick` fewer rounds, in four |
-| `python3 dev.py bench drain turns` | only these; `--help` names all |
-| `python3 dev.py bench --write` | writes this page |
-| `python3 dev.py bench profile drain` | cProfile of the service over a drain of 500 issues at 10 slots |
-| `python3 dev.py bench profile calls` | its system calls for each issue of such a drain, by perf |
-
-How each is taken is said where it is: `bench/drains.py`, `latencies.py`, `reading.py`, `sidecar.py`, `streams.py`,
-`plans.py`, `worklog.py`, `mailbox.py`, `web.py`.
-"""
+    return f"{datetime.now(UTC):%Y-%m-%d}{how}: {machine}. The agent is {bench.program.described}. {busy}"
 
 
 if __name__ == "__main__":
