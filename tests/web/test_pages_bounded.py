@@ -1,4 +1,4 @@
-"""However much an agent changed, said and was told: the pages that show it stay small, and say what they leave out."""
+"""However much an agent changed, said and was told: pages that show it stay small, and say what they leave out."""
 
 from __future__ import annotations
 

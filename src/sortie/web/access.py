@@ -18,7 +18,7 @@ from ..protocol.web_address import is_loopback
 from ..store.web_tokens import Scope
 from . import addresses
 from . import header_checks as checks
-from .bodies import BodyTooLarge, BodyTooSlow, gathered, replayed
+from .bodies import BodyLimits, BodyTooLarge, BodyTooSlow, gathered, replayed
 from .doorman import Doorman
 from .refusals import Refusal
 from .site import Site
@@ -122,7 +122,8 @@ class Guard:
                 raise _lacking(access, wanted)
             return receive
         await self._require_permission(connection, access, by_cookie)
-        return await _bounded(connection, receive)
+        limits = self.site.bodies
+        return await _bounded(connection, receive, limits.at_doors() if path in DOORS else limits)
 
     def _is_public(self, headers: checks.Headers) -> bool:
         """Whether it was sent to the name of the proxy in front of us: then anybody may be behind it."""
@@ -189,10 +190,10 @@ def _lacking(access: Access, wanted: Scope) -> Refusal:
     return Refusal(401, "no_token", "A token is needed here; `sortie token new` prints a link that carries one.")
 
 
-async def _bounded(connection: Connection, receive: Receive) -> Receive:
+async def _bounded(connection: Connection, receive: Receive, limits: BodyLimits) -> Receive:
     """The whole body at once: no handler waits for a slow one, nor holds a huge one."""
     try:
-        body = await gathered(connection, receive)
+        body = await gathered(connection, receive, limits)
     except BodyTooLarge as error:
         raise Refusal(413, "too_large", str(error)) from error
     except BodyTooSlow as error:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope
 
 # An answer of a person, or a webhook: these are text, and a tracker's server sends an issue with all its fields.
 MOST_BYTES = 1024 * 1024
-# What is a little too large is read to its end and thrown away: who is cut off while sending sees no answer.
-MOST_DISCARDED = 10 * MOST_BYTES
-WITHIN = 10.0
+# A token, and the address to go on to.
+AT_DOORS = 8 * 1024
+
+
+class BodyLimits(Struct, frozen=True, kw_only=True):
+    """What is a little too large is read to its end and thrown away, up to `most_discarded`: who is cut off while
+    sending sees no answer. All of it has to come `within` so many seconds."""
+
+    most_bytes: int = MOST_BYTES
+    most_discarded: int = 10 * MOST_BYTES
+    within: float = 10.0
+
+    def at_doors(self) -> BodyLimits:
+        """Where anybody may knock."""
+        return replace(self, most_bytes=min(self.most_bytes, AT_DOORS))
 
 
 class BodyTooLarge(Exception):
@@ -21,33 +35,33 @@ class BodyTooSlow(Exception):
     pass
 
 
-async def gathered(connection: Scope, receive: Receive) -> bytes:
+async def gathered(connection: Scope, receive: Receive, limits: BodyLimits) -> bytes:
     """All of it, or an error."""
     declared = dict(connection["headers"]).get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > MOST_DISCARDED:
-        raise _too_large()
+    if declared.isdigit() and int(declared) > limits.most_discarded:
+        raise _too_large(limits)
     try:
-        with anyio.fail_after(WITHIN):
-            return await _read(receive)
+        with anyio.fail_after(limits.within):
+            return await _read(receive, limits)
     except TimeoutError as error:
-        raise BodyTooSlow(f"The body of the request did not come within {WITHIN:g} s.") from error
+        raise BodyTooSlow(f"The body of the request did not come within {limits.within:g} s.") from error
 
 
-async def _read(receive: Receive) -> bytes:
+async def _read(receive: Receive, limits: BodyLimits) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    while size <= MOST_DISCARDED:
+    while size <= limits.most_discarded:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         piece = message.get("body", b"")
         size += len(piece)
-        if size <= MOST_BYTES:
+        if size <= limits.most_bytes:
             pieces.append(piece)
         if not message.get("more_body", False):
             break
-    if size > MOST_BYTES:
-        raise _too_large()
+    if size > limits.most_bytes:
+        raise _too_large(limits)
     return b"".join(pieces)
 
 
@@ -65,5 +79,8 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"The body of the request is larger than {MOST_BYTES // 1024 // 1024} MiB.")
+def _too_large(limits: BodyLimits) -> BodyTooLarge:
+    kib = limits.most_bytes >> 10
+    return BodyTooLarge(
+        f"The body of the request is larger than {f'{kib >> 10} MiB' if kib >> 10 else f'{kib} KiB'}."
+    )

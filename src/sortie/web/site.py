@@ -39,6 +39,7 @@ from ..store.lock import holder_of
 from ..workflow.config import Config, ServerConfig
 from ..workflow.loader import examine
 from ..workflow.variables import env_file_of
+from .bodies import BodyLimits
 from .threads import Threads
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class Live:
 class Site:
     """`place` is what was named when it was started: a workflow, a plan or a store. `is_plan` says that the store
     is that of a plan; `host` is where we listen; a `read_only` site changes nothing; `server` are the settings that
-    we were started with, those of the workflow if left out; `decisions` are threads for people's commands. Safe to
-    use from several threads."""
+    we were started with, those of the workflow if left out; `bodies` is what a request may send; `decisions` are
+    threads for people's commands. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class Site:
         host: str = "127.0.0.1",
         read_only: bool = False,
         server: ServerConfig | None = None,
+        bodies: BodyLimits | None = None,
     ) -> None:
         self.database = database.resolve()
         self.place = place.resolve()
@@ -100,6 +102,7 @@ class Site:
         self.read_only = read_only
         self.started_at = time.time()
         self.young_until = time.monotonic() + LIVE_FOR
+        self.bodies = bodies or BodyLimits()
         self.decisions = Threads(DECISIONS_AT_ONCE)
         self._settings: _Settings | None = None
         self._reading = threading.Lock()

@@ -15,7 +15,7 @@ from .. import show
 
 # Of each list on one page; the others are behind a link.
 SHOWN = 25
-# Characters of what was said, and as many of what was told: a page that is followed is sent again every few seconds.
+# Characters of what was said, and as many of what was told: a page that is followed is sent again and again.
 MOST_TEXT = 256 * 1024
 MOST_PROMPTS = 50
 LONGEST_PROMPT = 64_000
