@@ -116,7 +116,8 @@ def test_an_agent_is_refused(scene, store, arguments):
     _, error = limited.communicate(timeout=30)
     for code, said in ((marked.returncode, marked.stderr), (limited.returncode, error)):
         assert code == 1
-        assert "Only a person" in said
+        assert "Only a person gives out tokens" in said
+        assert "A person does so in a terminal of their own" in said and "work log" not in said
 
 
 def test_a_store_of_a_plan_has_tokens_too(tmp_path, capsys):

@@ -27,7 +27,9 @@ def token_command(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
     else:
-        refuse_in_a_run("gives out tokens")
+        refuse_in_a_run(
+            "gives out tokens", fix="A person does so in a terminal of their own, outside of any agent."
+        )
 
 
 @token_command.command("new", short_help="print a link that lets you in, or a bearer")

@@ -125,7 +125,7 @@ def _take(
     )
     session = open_session(place)
     if not dry_run:
-        refuse_in_a_run("starts a turn")
+        refuse_in_a_run("starts a turn", fix="Record in the work log what should be done next, and end your turn.")
     for warning in session.warnings:
         complain(warning)
     if dry_run:

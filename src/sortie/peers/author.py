@@ -75,12 +75,12 @@ def author_of_process(place: Place, wanted: str = "", *, maintainer: str = "Main
     return Author(name=wanted, role="agent", run_id=run_id)
 
 
-def refuse_in_a_run(doing: str) -> None:
-    """Raise where this is a command of an agent that we run, in whichever checkout."""
+def refuse_in_a_run(doing: str, *, fix: str) -> None:
+    """Raise where this is a command of an agent that we run, in whichever checkout; `fix` is what to do instead."""
     if any(one.is_of_a_run for one in marks_of_ancestry(os.getpid())):
         raise AuthorityError(
             f"Only a person {doing}, and this command runs inside a run of Sortie.",
-            fix="Record in the work log what should be done next, and end your turn.",
+            fix=fix,
         )
 
 
