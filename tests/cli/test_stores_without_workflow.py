@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import pytest
 
 from sortie import Issue, Orchestrator
 from sortie.testing.fake_host import FakeHost, one_turn
@@ -37,3 +38,16 @@ def test_a_workflow_that_is_gone_hides_no_store(scene, say):
     assert (shown.code, "T-1" in shown.out) == (0, True)
     assert "is gone; this is" in shown.err
     assert say("unpark", "T-1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "knows_a_store_alone"),
+    [("token list", True), ("history", True), ("notify list", False), ("notify test", False), ("status", False)],
+)
+def test_only_commands_that_know_nothing_but_a_store_take_a_plan(tmp_path, capsys, command, knows_a_store_alone):
+    """A sub-command that is called like one of theirs is not one of them."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("name: p\ntasks:\n  - {name: a, objective: do, outputs: [outbox/x]}\n")
+    said = ask(capsys, *command.split(), "-w", str(plan))
+    assert said.code == (1 if knows_a_store_alone else 2)
+    assert ("plan.yaml is a plan; see " in said.err) is not knows_a_store_alone

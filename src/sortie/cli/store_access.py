@@ -34,7 +34,7 @@ TRACKER_DEADLINE = 30.0
 BY_POSITION = "sortie.workflow"
 # Commands that know nothing but a store work for plans too; for the others there is `sortie plan`.
 PLANS = (".yaml", ".yml")
-OF_PLANS_TOO = ("logs", "history", "usage", "web", "new", "list", "revoke")
+OF_PLANS_TOO = ("logs", "history", "usage", "web", "token new", "token list", "token revoke")
 STORE_MAGIC = b"SQLite format 3\0"
 
 
@@ -85,12 +85,17 @@ def _choose(ctx: click.Context, _parameter: click.Parameter, value: Path | None)
         raise click.UsageError(f"{by_position} and -w {value} both name the workflow; one of them is enough.")
     named = value or by_position
     named_workflow.set(str(named or ""))
-    if named is not None and named.suffix in PLANS and ctx.info_name not in OF_PLANS_TOO:
+    if named is not None and named.suffix in PLANS and _name_of(ctx) not in OF_PLANS_TOO:
         raise click.UsageError(f"{named} is a plan; see `sortie plan --help` for its commands.")
     chosen = workflow_at(named or Path(DEFAULT))
     if value is None:
         _object_to_paths(ctx.params.values(), at_home=chosen.exists())
     return chosen
+
+
+def _name_of(command: click.Context) -> str:
+    """As people write it behind `sortie`; groups have sub-commands of the same name."""
+    return command.command_path.partition(" ")[2]
 
 
 def _object_to_paths(given: Iterable[object], *, at_home: bool) -> None:
