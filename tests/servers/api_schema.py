@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -20,6 +20,8 @@ from openapi_core import Config, OpenAPI
 from openapi_core.exceptions import OpenAPIError
 from openapi_core.templating.responses.exceptions import ResponseNotFound
 from openapi_core.testing import MockRequest, MockResponse
+
+from .declared_names import undeclared
 
 BESIDE = Path(__file__).parents[3] / "shared" / "specs"
 SERVER = "http://api.invalid"
@@ -58,7 +60,13 @@ class ApiSchema:
         if path_and_query.startswith(self._unknown):
             return []
         request = _request(method, path_and_query, headers, body)
-        return self._once((method, path_and_query, body), f"{method} {path_and_query}", request)
+        parts = urlsplit(path_and_query)
+
+        def judged() -> list[str]:
+            self._api.validate_request(request)
+            return undeclared(self._api.spec, method, f"{SERVER}{parts.path}", parts.query, body)
+
+        return self._once((method, path_and_query, body), f"{method} {path_and_query}", judged)
 
     def answer_problems(
         self, method: str, path_and_query: str, status: int, headers: Mapping[str, str], body: bytes
@@ -67,30 +75,29 @@ class ApiSchema:
         if path_and_query.startswith(self._unknown) or not body:
             return []
         answer = MockResponse(body, status_code=status, headers=dict(headers), content_type=_content_type(headers))
-        request, what = (
-            _request(method, path_and_query, {}, None),
-            f"the answer {status} to {method} {path_and_query}",
-        )
-        return self._once((method, urlsplit(path_and_query).path, status, body), what, request, answer)
+        request = _request(method, path_and_query, {}, None)
 
-    def _once(
-        self, key: tuple[object, ...], what: str, request: MockRequest, answer: MockResponse | None = None
-    ) -> list[str]:
+        def judged() -> list[str]:
+            try:
+                self._api.validate_response(request, answer)
+            except ResponseNotFound:
+                # A refusal may have a status that is not among those described; anything else may not.
+                if status < 300:
+                    raise
+            return []
+
+        key = (method, urlsplit(path_and_query).path, status, body)
+        return self._once(key, f"the answer {status} to {method} {path_and_query}", judged)
+
+    def _once(self, key: tuple[object, ...], what: str, judged: Callable[[], list[str]]) -> list[str]:
         """What was judged before is judged so again: it takes longer than all the rest of a call."""
         if key not in self._judged:
             try:
-                if answer is None:
-                    self._api.validate_request(request)
-                else:
-                    self._api.validate_response(request, answer)
-                self._judged[key] = []
-            except ResponseNotFound as error:
-                # A refusal may have a status that is not among those described; anything else may not.
-                is_refusal = answer is not None and answer.status_code >= 300
-                self._judged[key] = [] if is_refusal else [f"{what}: {_told(error)}"]
+                found = judged()
             except OpenAPIError as error:
-                self._judged[key] = [f"{what}: {_told(error)}"]
-        return self._judged[key]
+                found = [_told(error)]
+            self._judged[key] = [f"{what}: {problem}" for problem in found]
+        return [*self._judged[key]]
 
 
 def _folder() -> Path:

@@ -60,6 +60,9 @@ def test_what_keeps_to_the_description_is_no_problem(server: FaultProxy) -> None
         ("POST", f"{ISSUES}/1/comments", {"text": "Blue"}),
         ("POST", f"{ISSUES}/1/labels", {"labels": [1]}),
         ("PATCH", f"{ISSUES}/1", {"state": "done"}),
+        ("GET", f"{ISSUES}?labelz=todo&per_pag=100", None),
+        ("PATCH", f"{ISSUES}/1", {"state": "closed", "state_reson": "not_planned"}),
+        ("POST", f"{ISSUES}/1/labels", {"labels": ["todo"], "lables": ["done"]}),
         ("GET", "/no/such/path", None),
     ],
 )

@@ -49,7 +49,9 @@ def asked(fake: JiraFake, method: str, path: str, body: Any = None, key: str = K
             {"body": {"version": 1, "type": "doc", "content": [{"type": "text", "text": "x"}]}},
         ),
         ("POST", "issue/10001/transitions", {"transition": "11"}),
+        ("POST", "issue/10001/transitions", {"transition": {"id": "11"}, "feilds": {}}),
         ("GET", "issue/10001/comment?orderBy=updated", None),
+        ("GET", "issue/10001/comment?startsAt=100&max=3", None),
         ("GET", "no/such/path", None),
     ],
 )
