@@ -19,7 +19,7 @@ from sortie.core.model import Issue
 from sortie.core.redact import Redactor
 from sortie.engine.cleanup import ASKED_AT_ONCE, Cleanup
 from sortie.engine.clock import Clock
-from sortie.engine.context import Context
+from sortie.engine.context import Context, HostPool
 from sortie.engine.ledger import Ledger
 from sortie.errors import TrackerError
 from sortie.hosts.host import Removed
@@ -62,19 +62,26 @@ async def test_states_are_asked_for_in_slices_until_one_is_refused(tmp_path, mos
 
 
 class Metered(ListSource):
-    """Asks a server, of which the budget allows 120 calls a minute; a question takes `cost` for each issue."""
+    """Asks a server, of which the budget allows `per_minute` calls; a question takes `cost` for each issue."""
 
     cost = 1
     made = 4  # by a look
+    whole = 1  # what a question takes besides
+    per_minute = 120
+    enough = 1000  # after so many questions there is no answer any more
     asked: tuple[tuple[str, ...], ...] = ()
+    asked_enough: anyio.Event
 
     async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
         self.asked = (*self.asked, tuple(issue_ids))
-        self.made += self.cost * len(issue_ids) + 1
+        self.made += self.cost * len(issue_ids) + self.whole
+        if len(self.asked) == self.enough:
+            self.asked_enough.set()
+            await anyio.sleep_forever()
         return await super().fetch_states(issue_ids)
 
     def call_use(self) -> CallUse:
-        return CallUse(made=self.made, per_minute=120)
+        return CallUse(made=self.made, per_minute=self.per_minute)
 
 
 @pytest.mark.parametrize(("cost", "made", "slices"), [(1, 4, [20, 20]), (1, 100, [20]), (0, 4, [20] * 5 + [10])])
@@ -91,15 +98,17 @@ async def test_the_next_sweep_goes_on_where_the_last_one_stopped(tmp_path):
     """It begins anywhere, so that short runs come to all of them too."""
     await run(ListSource(ITEMS, tmp_path / "work", BLOCKED), tmp_path)
     source = Metered(ITEMS, tmp_path / "work", BLOCKED)
-    source.made = 100
-    hosts: Any = None  # nothing is over, so nothing is removed
+    source.made, source.enough, source.asked_enough = 100, 6, anyio.Event()
+    hosts = HostPool([LocalHost(tmp_path / "db", os.environ)])
     async with Store.open(tmp_path / "db", holder={}) as store:
         context = Context(
             ledger=Ledger(store), clock=Clock(), source=source, hosts=hosts, redactor=Redactor([]), fence="f"
         )
-        cleanup = Cleanup(context)
-        for _ in range(6):
-            await cleanup._sweep_workspaces()
+        with anyio.fail_after(50):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(Cleanup(context, check_every=0.0).run_forever)
+                await source.asked_enough.wait()
+                tasks.cancel_scope.cancel()
     asked = [key for some in source.asked for key in some]
     assert [len(some) for some in source.asked] == [20] * 6
     assert {*asked} == {item.id for item in ITEMS}
@@ -110,7 +119,7 @@ async def test_a_small_budget_has_small_slices(tmp_path):
     """So many that one question never takes all of it."""
     await run(ListSource(ITEMS[:10], tmp_path / "work", BLOCKED), tmp_path)
     source = Metered(ITEMS[:10], tmp_path / "work", BLOCKED)
-    source.call_use = lambda: CallUse(made=0, per_minute=6)  # type: ignore[method-assign]
+    source.cost, source.made, source.whole, source.per_minute = 0, 0, 0, 6
     await run(source, tmp_path)
     assert [len(asked) for asked in source.asked] == [1] * 10
 

@@ -37,8 +37,9 @@ class Cleanup:
     `busy` says that there is something to look at.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, check_every: float = CHECK_EVERY) -> None:
         self._context = context
+        self._check_every = check_every
         self._said: dict[str, str] = {}
         self._left: set[str] = set()
         self._swept_to = ""
@@ -75,7 +76,7 @@ class Cleanup:
         while True:
             await self._sweep()
             await self._look_at_the_left()
-            with anyio.move_on_after(CHECK_EVERY):
+            with anyio.move_on_after(self._check_every):
                 while True:
                     await self._asked.wait()
                     await self._look_at_the_left()
