@@ -16,22 +16,9 @@ from sortie.trackers.rate_limits import LONGEST
 from sortie.trackers.rest_client import Bounds, RestClient
 from tests.servers.scripted import Answer, ScriptedServer
 
-from .test_rest_client import TOKEN, client_of, failure_of
+from .client_scene import TOKEN, client_of, failure_of
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def server():
-    with ScriptedServer.running() as running:
-        yield running
-
-
-@pytest.fixture
-async def client(server):
-    made = client_of(server)
-    yield made
-    await made.aclose()
 
 
 async def test_no_cookie_is_kept(server: ScriptedServer, client: RestClient) -> None:
