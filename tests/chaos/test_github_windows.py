@@ -22,7 +22,8 @@ from tests.e2e.shell import BLOCKED, REVIEW
 from tests.npm import TIME_TO_INSTALL
 from tests.servers.emulate import OWNER
 from tests.servers.fault_proxy import Answer, Asked, Overlay
-from tests.servers.github_scene import GitHubScene, github
+from tests.servers.github_scene import GitHubScene
+from tests.servers.github_scene import github as github
 
 pytestmark = TIME_TO_INSTALL
 
@@ -92,12 +93,6 @@ def _told(asked: Asked) -> str:
     if words[-2] == "labels":
         return f"{asked.method} labels {words[-1]}"
     return f"{asked.method} {words[-1]}" if words[-1] == "comments" else asked.method
-
-
-@pytest.fixture
-def scene() -> Iterator[GitHubScene]:
-    with github() as found:
-        yield found
 
 
 @pytest.fixture
@@ -191,6 +186,16 @@ def test_a_stranger_who_knows_our_mark_suppresses_no_comment_of_ours(project: Pr
 def test_our_own_account_need_not_be_trusted_for_its_comments_to_be_known(project: Project, scene: GitHubScene):
     workflow(project, scene, tracker={"trusted_authors": ["ann"]})
     issue = opened(project, scene, REVIEW)
+    killed_at(project, scene, len(HANDED_OVER), is_done=True)
+    assert_sound(project, scene, issue)
+
+
+def test_our_own_account_may_be_excluded_and_its_comments_are_known_all_the_same(
+    project: Project, scene: GitHubScene
+):
+    """Whoever leaves out what everybody says who is nothing to the project may mean our account too."""
+    workflow(project, scene, tracker={"trusted_authors": ["bob"], "excluded_authors": [OWNER]})
+    issue = opened(project, scene, REVIEW, by="bob")
     killed_at(project, scene, len(HANDED_OVER), is_done=True)
     assert_sound(project, scene, issue)
 

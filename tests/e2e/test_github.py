@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ import pytest
 from tests.npm import TIME_TO_INSTALL
 from tests.servers import fault_proxy
 from tests.servers.emulate import REPOSITORY
-from tests.servers.github_scene import TOKEN, GitHubScene, github
+from tests.servers.github_scene import TOKEN, GitHubScene
+from tests.servers.github_scene import github as github
 
 from .github_project import KEEPS_ITS_PROMPT, looks, marks, opened, prompt_of, workflow
 from .project import Project
@@ -32,12 +32,6 @@ else mkdir -p .sortie && printf 'blocked\\nreason: which colour?\\n' > .sortie/s
 fi
 """
 AGENT = Path(__file__).with_name("mcp_agent.py")
-
-
-@pytest.fixture
-def scene() -> Iterator[GitHubScene]:
-    with github() as found:
-        yield found
 
 
 def kinds(scene: GitHubScene, issue: str) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import atexit
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.tracker import TrackerSettings
@@ -84,7 +85,7 @@ def emulate() -> Emulate:
     return found
 
 
-@contextmanager
+@pytest.fixture(name="scene")
 def github() -> Iterator[GitHubScene]:
     """As it is at the start: a repository without issues. At the end, everything that was asked has to be something
     that GitHub's own description knows."""

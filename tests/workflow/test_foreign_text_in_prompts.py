@@ -17,6 +17,7 @@ from sortie.protocol.marked_text import fenced, harmless, unused_mark
 from sortie.workflow import issue_text
 from sortie.workflow.template import PromptTemplate
 
+from ..markdown_blocks import blocks_in
 from .sample import load_text
 
 ISSUE = Issue(
@@ -76,27 +77,6 @@ def mark_in(prompt: str) -> str:
     found = re.search(r"untrusted-([0-9a-f]{12,})", prompt)
     assert found, prompt
     return found[1]
-
-
-def blocks_in(prompt: str) -> tuple[list[tuple[str, str]], str]:
-    """Each block as (its label, its text), as any reader of markdown finds it; and all the rest."""
-    blocks, rest, lines = [], [], iter(prompt.split("\n"))
-    for line in lines:
-        opening = re.fullmatch(r"(`{3,})([^`]*)", line)
-        if not opening:
-            rest.append(line)
-            continue
-        fence, label = opening.groups()
-        inner = []
-        for each in lines:
-            if re.fullmatch(r" {0,3}" + fence + r"`*\s*", each):
-                break
-            inner.append(each)
-        else:
-            raise AssertionError("a block that never ends")
-        blocks.append((label, "\n".join(inner)))
-        rest.append("<block>")
-    return blocks, "\n".join(rest)
 
 
 def tame(issue: Issue) -> Issue:

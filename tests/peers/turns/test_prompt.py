@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from sortie.peers.turns import prompt
 from sortie.peers.turns.prompt import Briefing, Interrupted, Lanes, Quote, compose
 
+from ...markdown_blocks import blocks_in
+
 TOKEN = "3f9c1a77"
 BRIEFING = Briefing(agent="Alice", maintainer="Ada", number=7, kind="work", task="Write the parser.")
 
@@ -60,27 +62,6 @@ briefings = st.builds(
 )
 
 
-def blocks_of(text: str) -> tuple[list[tuple[str, str]], str]:
-    """The blocks as any reader of markdown finds them, each as (what it is called, its text); and all the rest."""
-    blocks, rest, lines = [], [], iter(text.split("\n"))
-    for line in lines:
-        opening = re.fullmatch(r"(`{3,})(\S*)", line)
-        if not opening:
-            rest.append(line)
-            continue
-        fence, called = opening.groups()
-        inner = []
-        for each in lines:
-            if re.fullmatch(r" {0,3}" + fence + r"`*\s*", each):
-                break
-            inner.append(each)
-        else:
-            raise AssertionError("a block that never ends")
-        blocks.append((called, "\n".join(inner)))
-        rest.append("<block>")
-    return blocks, "\n".join(rest)
-
-
 def harmless(briefing: Briefing) -> Briefing:
     """The same with texts that say nothing; as much is in every place."""
 
@@ -101,8 +82,8 @@ def harmless(briefing: Briefing) -> Briefing:
 @given(briefings, st.sampled_from([TOKEN, "", "0", "text", "like", "Somebody"]))
 def test_nothing_that_anybody_wrote_leaves_its_block(briefing, token):
     """LOG-14: outside of the blocks stand the very words that stand there whatever the texts say."""
-    blocks, rest = blocks_of(compose(briefing, token))
-    usual_blocks, usual = blocks_of(compose(harmless(briefing), token))
+    blocks, rest = blocks_in(compose(briefing, token))
+    usual_blocks, usual = blocks_in(compose(harmless(briefing), token))
     assert rest == usual
     assert len(blocks) == len(usual_blocks)
     marks = {called.partition("-")[2] for called, _ in blocks}
@@ -167,7 +148,7 @@ def test_a_prompt_says_who_where_what_and_how():
         "Change only files of your lane",
     ):
         assert words in text, words
-    blocks, _ = blocks_of(text)
+    blocks, _ = blocks_in(text)
     assert (f"task-{TOKEN}", "Write the parser.") in blocks
 
 

@@ -2,14 +2,4 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.servers.github_scene import GitHubScene, github
-
-
-@pytest.fixture
-def scene() -> Iterator[GitHubScene]:
-    with github() as found:
-        yield found
+from tests.servers.github_scene import github as github
