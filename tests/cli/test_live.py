@@ -184,6 +184,10 @@ def drawn(look, *events, width=120) -> str:
     view = LiveView(look, lambda text: text.replace("secret-secret", "[redacted]"), {}, FakeTerminal())
     for event in events:
         view.on_event(event)
+    return printed(view, width)
+
+
+def printed(view: LiveView, width: int = 120) -> str:
     screen = io.StringIO()
     Console(file=screen, width=width).print(view.picture())
     return SEQUENCE.sub("", screen.getvalue())
@@ -219,9 +223,9 @@ def test_a_look_that_collides_with_a_change_shows_the_last_picture():
         return answer
 
     view = LiveView(look, str, {}, FakeTerminal())
-    view.picture()
-    for _ in range(2):
-        view.picture()
+    first = printed(view)
+    assert "R-0" in first
+    assert [printed(view), printed(view)] == [first, first]
 
 
 def test_only_the_last_sentences_are_kept():

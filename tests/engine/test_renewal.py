@@ -108,10 +108,13 @@ async def test_one_that_a_run_uses_until_the_end_is_closed_then(scene):
 async def test_a_limit_of_the_tracker_before_is_none_of_the_next(scene):
     """Whoever puts in another token, because the last one is limited, need not start again."""
     its = scene()
-    its.source.limit = TrackerError(TrackerError.RATE_LIMITED, "slow down.", until=its.clock.now() + 3600)
+    until = its.clock.now() + 3600
+    its.source.limit = TrackerError(TrackerError.RATE_LIMITED, "slow down.", until=until)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(its.orchestrator.run)
             await its.heard.wait(ev.Noted)
+            assert not its.source.looked.is_set()
             await its.source.give_way().looked.wait()
+            assert its.clock.now() < until
             its.orchestrator.drain()

@@ -106,9 +106,11 @@ def test_a_new_channel_is_told_nothing_of_the_past(scene, sink):
 
 def test_what_is_older_than_three_days_is_news_to_nobody(scene, sink):
     scene.happens(seen(1), parked(1, "long ago", at=time.time() - 4 * 86400))
-    scene.start({"ops": hook(sink)})
+    notifier = scene.start({"ops": hook(sink)})
     scene.parks(2)
     until_told(sink, "T-2")
+    notifier.ends()
+    assert told_of(sink) == ["T-2"]
 
 
 # -- together, or one by one --------------------------------------------------------------------------------------
