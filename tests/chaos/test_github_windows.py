@@ -171,12 +171,19 @@ def test_killed_at_a_write_the_issue_is_handed_over_all_the_same(
 
 def test_a_stranger_who_knows_our_mark_suppresses_no_comment_of_ours(project: Project, scene: GitHubScene):
     """The comment that tells of the beginning has in it by what the one that tells of the end is known."""
+    assert_not_suppressed(project, scene)
 
+
+def test_a_stranger_who_is_excluded_suppresses_no_comment_of_ours_either(project: Project, scene: GitHubScene):
+    assert_not_suppressed(project, scene, excluded_authors=["bob"])
+
+
+def assert_not_suppressed(project: Project, scene: GitHubScene, **tracker: object) -> None:
     def forges() -> None:
         begun = marks(scene, issue)[0].rpartition(".")[0]
         scene.comment(1, f"Nothing to see.\n\n<!-- sortie:{begun}.completion -->", by="bob")
 
-    workflow(project, scene)
+    workflow(project, scene, tracker=tracker)
     issue = opened(project, scene, REVIEW)
     killed_at(project, scene, len(HANDED_OVER), is_done=False, meanwhile=forges)
     ours = [one["body"] for one in scene.comments(1) if one["user"]["login"] == OWNER]

@@ -13,6 +13,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from sortie.core.model import Comment, Finding, Issue
+from sortie.core.observe import mark
 from sortie.errors import TrackerError
 from sortie.sources import adapters
 from sortie.testing.fakes import MemoryTracker
@@ -154,6 +155,18 @@ async def test_nothing_of_an_excluded_author_is_read(entry):
         await tracker.fetch_issue("2")
     assert (caught.value.kind, str(caught.value)) == (TrackerError.NOT_FOUND, refusal)
     assert await tracker.fetch_states(["1", "2"]) == {"1": "Todo"}
+
+
+async def test_a_mark_of_ours_is_found_whoever_wrote_it():
+    """Only by who asks for marks: nobody who reads sees what excluded authors wrote."""
+    ours = (Comment("c1", "bot", mark("It ended.", "r.completion")), Comment("c2", "bot", "no mark"))
+    other = Comment("c3", "ann", mark("Another.", "r.dispatch"))
+    issue = replace(ISSUE, comments=(*ours, other))
+    tracker = GuardedTracker(tracker_of(issue, trusted_authors=("ann", "bot"), excluded_authors=("bot",)))
+    assert [one.id for one in (await tracker.fetch_issue("1")).comments or ()] == ["c3"]
+    assert [(one.id, one.trusted) for one in await tracker.fetch_marked("1")] == [("c1", False), ("c3", True)]
+    plain = GuardedTracker(MemoryTracker([issue]))
+    assert [(one.id, one.trusted) for one in await plain.fetch_marked("1")] == [("c1", None), ("c3", None)]
 
 
 async def test_an_excluded_name_cannot_forge_lines_in_the_log():

@@ -145,8 +145,8 @@ async def _move(effect: EffectPlanned, source: Source, *, by_hand: bool) -> str:
 async def _is_there(effect: EffectPlanned, source: Source) -> bool:
     """By its mark. Who has read one comment of a run can guess the next mark, and our own account need not be one
     whose word counts: a mark of somebody whose does not is ours where nobody else has written one of this run."""
-    issue, run = await source.fetch(effect.issue_id), effect.effect_id.rpartition(".")[0]
-    marks = [(one, mark_of(one.body) or "") for one in issue.comments or ()]
+    run = effect.effect_id.rpartition(".")[0]
+    marks = [(one, mark_of(one.body) or "") for one in await source.fetch_marked(effect.issue_id)]
     marked = [(one, found) for one, found in marks if found.rpartition(".")[0] == run]
     has_one_author = len({one.author_id or one.author for one, _ in marked}) == 1
     return any(found == effect.effect_id and (one.trusted is not False or has_one_author) for one, found in marked)

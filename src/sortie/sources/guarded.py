@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..core.conclude import Next, Outcome, Settlement
 from ..core.events import EffectPlanned
-from ..core.model import Issue, Park, Usage
+from ..core.model import Comment, Issue, Park, Usage
 from ..core.observe import Look
 from ..core.policy import Spent
 from ..core.records import Claim, WorkspaceRecord
@@ -60,6 +60,9 @@ class GuardedSource(Source):
 
     async def fetch(self, issue_id: str) -> Issue:
         return _a(Issue, await guarded(self._source.fetch(issue_id)))
+
+    async def fetch_marked(self, issue_id: str) -> Sequence[Comment]:
+        return await guarded(self._source.fetch_marked(issue_id))
 
     async def find(self, name: str) -> Issue:
         return _a(Issue, await guarded(self._source.find(name)))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ..agents.agent import Agent, AgentSettings
 from ..core.conclude import Next, Outcome, Settlement, judge_issue, wants_handoff
 from ..core.events import EffectPlanned, Level
-from ..core.model import Issue, Park, Usage
+from ..core.model import Comment, Issue, Park, Usage
 from ..core.observe import Look, held_elsewhere
 from ..core.policy import Policy
 from ..core.records import Claim, WorkspaceRecord
@@ -36,7 +36,7 @@ from ..runs.spec import (
 from ..tools import envelope
 from ..tools.definitions import TRACKER_API
 from ..tools.tracker_api import Reach, handle, tracker_settings
-from ..trackers.tracker import CallUse, Candidates, Tracker
+from ..trackers.tracker import CallUse, Candidates, Tracker, marked_comments
 from ..workflow.channels import Channels
 from ..workflow.loader import Workflow
 from ..workflow.reloader import Broken, Changed, Reloader
@@ -154,6 +154,9 @@ class IssueSource(Source):
         issue = await self.tracker.fetch_issue(issue_id)
         self._full.learn(issue, self.policy)
         return issue
+
+    async def fetch_marked(self, issue_id: str) -> Sequence[Comment]:
+        return await marked_comments(self.tracker, issue_id)
 
     async def find(self, name: str) -> Issue:
         return await adapters.find_issue(self.tracker, self.config, name)

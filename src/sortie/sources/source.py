@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ..core.conclude import Next, Outcome, Settlement
 from ..core.events import EffectPlanned, EffectVerb, Level
-from ..core.model import Issue, Park, Usage
-from ..core.observe import Look
+from ..core.model import Comment, Issue, Park, Usage
+from ..core.observe import Look, mark_of
 from ..core.policy import Policy, Spent
 from ..core.records import Claim, WorkspaceRecord
 from ..core.schedule import Schedule
@@ -117,6 +117,10 @@ class Source(Protocol):
     async def fetch(self, issue_id: str) -> Issue:
         """One item in full, comments included; raises `TrackerError`, of kind NOT_FOUND where it is gone."""
         ...
+
+    async def fetch_marked(self, issue_id: str) -> Sequence[Comment]:
+        """The comments of an item that end with a mark of ours, whoever wrote them; raises `TrackerError`."""
+        return [one for one in (await self.fetch(issue_id)).comments or () if mark_of(one.body)]
 
     async def find(self, name: str) -> Issue:
         """One item by its id or by the name that people use; raises `TrackerError` as `fetch` does."""

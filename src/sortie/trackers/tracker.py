@@ -13,7 +13,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.model import Finding, Issue
+from ..core.model import Comment, Finding, Issue
+from ..core.observe import mark_of
 from ..errors import TrackerError
 
 T = TypeVar("T")
@@ -140,6 +141,16 @@ class TrackerKind(Protocol):
         """What is wrong with the settings, as (key path such as `file.path`, one sentence)."""
 
 
+async def marked_comments(tracker: Tracker, issue_id: str) -> tuple[Comment, ...]:
+    """The comments of an issue that end with a mark of ours, whoever wrote them: also where what their authors say
+    is left out for everybody else. For whoever asks whether something was said before, and for nobody who reads."""
+    if hasattr(tracker, "fetch_marked"):
+        marked: tuple[Comment, ...] = await tracker.fetch_marked(issue_id)
+        return marked
+    issue = await tracker.fetch_issue(issue_id)
+    return tuple(comment for comment in issue.comments or () if mark_of(comment.body))
+
+
 async def fetch_each(
     tracker: Tracker, issue_ids: Collection[str], *, patience: float = inf
 ) -> tuple[dict[str, Issue], dict[str, TrackerError]]:
@@ -202,6 +213,9 @@ class GuardedTracker:
 
     async def fetch_issue(self, issue_id: str) -> Issue:
         return await self._counted("fetch_issue", self._tracker.fetch_issue(issue_id))
+
+    async def fetch_marked(self, issue_id: str) -> tuple[Comment, ...]:
+        return await self._counted("fetch_issue", marked_comments(self._tracker, issue_id))
 
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
         return await self._counted("fetch_states_by_ids", self._tracker.fetch_states(issue_ids))

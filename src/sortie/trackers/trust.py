@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ..core.model import Comment, Finding, Issue
 from ..errors import TrackerError
 from ..protocol.foreign_text import escape, shortened
-from .tracker import CallUse, Candidates, Tracker, TrackerKind, TrackerSettings
+from .tracker import CallUse, Candidates, Tracker, TrackerKind, TrackerSettings, marked_comments
 
 T = TypeVar("T", Issue, Comment)
 # By issue id: the issue as the tracker told it, and what was made of it, or why it is left alone.
@@ -72,6 +72,12 @@ class Rule(Struct, frozen=True):
         comments = issue.comments and tuple(self._judged(one) for one in issue.comments if not self._excludes(one))
         return replace(self._judged(issue), comments=comments)
 
+    def all_judged(self, comments: Iterable[Comment]) -> tuple[Comment, ...]:
+        """Those of the excluded too; their word does not count."""
+        return tuple(
+            replace(one, trusted=False) if self._excludes(one) else self._judged(one) for one in comments
+        )
+
     def _judged(self, text: T) -> T:
         return text if self.trusted is None else replace(text, trusted=self._is_trusted(text, self.trusted))
 
@@ -115,6 +121,10 @@ class JudgedTracker:
         if isinstance(verdict, str):
             raise TrackerError(TrackerError.NOT_FOUND, verdict)
         return verdict
+
+    async def fetch_marked(self, issue_id: str) -> tuple[Comment, ...]:
+        """The account that we write with may be among the excluded, by what it is to the project."""
+        return self._rule.all_judged(await marked_comments(self._tracker, issue_id))
 
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
         """Without those that the last look left alone."""
