@@ -91,7 +91,7 @@ def test_no_page_has_a_script_or_a_style_of_its_own(server, path):
 
 
 def test_a_request_through_a_proxy_is_not_taken_for_one_of_this_machine(server):
-    for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
+    for header in ("X-Forwarded-For", "X-Forwarded-Port", "X-FORWARDED-Prefix", "Forwarded", "X-Real-IP", "Via"):
         answer = server.request("GET", "/api/v1/state", {header: "for=10.1.2.3"})
         assert (answer.status, answer.code) == (401, "no_token")
     assert server.request("POST", "/api/v1/refresh", {"X-Forwarded-For": "127.0.0.1"}).status == 401

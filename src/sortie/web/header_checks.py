@@ -21,7 +21,8 @@ _USUAL_PORT = {"http": 80, "https": 443}
 _LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _LONGEST_PATH = 2000
 # What stands between us and a browser says so.
-_RELAYED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via")
+_RELAYED = (b"forwarded", b"x-real-ip", b"via")
+_RELAYED_AS = b"x-forwarded-"
 
 
 def header(headers: Headers, name: bytes) -> str:
@@ -85,7 +86,7 @@ def _leads_to(site: str, host: str) -> bool:
 
 def is_relayed(headers: Headers) -> bool:
     """Whether it came through a proxy, behind which anybody may be."""
-    return any(key in _RELAYED for key, _ in headers)
+    return any(key in _RELAYED or key.startswith(_RELAYED_AS) for key, _ in headers)
 
 
 def local_path(text: str) -> str:
