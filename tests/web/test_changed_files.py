@@ -14,13 +14,13 @@ import pytest
 
 from sortie.core import events as ev
 from sortie.reports.run_detail import latest_run
-from sortie.web import changed_files
 from sortie.web.changed_files import MOST_KEPT, ChangedFiles
+from sortie.web.replies import Shown
 from sortie.web.site import Site
 from tests.cli.scene import wait_until
 
 from .busy_store import busy_store
-from .live_server import append, served
+from .live_server import append, new_store, served
 
 
 @pytest.fixture
@@ -34,22 +34,42 @@ def run_of(site: Site, issue: str):
 
 
 def test_readers_at_the_same_time_share_one_comparison(site):
-    files, run = ChangedFiles(), run_of(site, "SHOP-1")
+    files, run = ChangedFiles(site.hide), run_of(site, "SHOP-1")
     with ThreadPoolExecutor(8) as readers:
-        seen = list(readers.map(lambda _: files.of(site, run), range(24)))
+        seen = list(readers.map(lambda _: files.of(run), range(24)))
     assert len({id(one) for one in seen}) == 1
     assert seen[0] and [file.path for file in seen[0].changes.files] == ["cookie.py", "test_cookie.py"]
 
 
-def test_what_has_stood_long_enough_is_compared_anew(site):
-    files, run = ChangedFiles(), run_of(site, "SHOP-1")
-    first = files.of(site, run)
-    assert first and run and first.until > time.monotonic() + changed_files.STANDS_FOR - 1
+def test_what_was_compared_stands_for_a_while_and_is_then_compared_anew(site):
+    run = run_of(site, "SHOP-1")
+    assert run
+    patient, impatient = (
+        ChangedFiles(site.hide, stands_for=3600.0),
+        ChangedFiles(site.hide, stands_for=0.0, rest=0.0),
+    )
+    first = patient.of(run)
+    assert impatient.of(run)
     (Path(run.workspace) / "another.py").write_text("x = 1\n")
-    assert files.of(site, run) is first
-    files._seen[run.run_id] = changed_files.Seen(first.changes, first.at, until=0.0)
-    again = files.of(site, run)
+    assert patient.of(run) is first
+    again = impatient.of(run)
     assert again and [file.path for file in again.changes.files] == ["another.py", "cookie.py", "test_cookie.py"]
+
+
+def test_what_took_long_stands_for_longer(site):
+    """However short it would stand otherwise."""
+    run = run_of(site, "SHOP-1")
+    files = ChangedFiles(site.hide, stands_for=0.0, rest=1e9)
+    assert files.of(run) is files.of(run)
+
+
+def test_what_one_site_knows_is_not_that_of_another(tmp_path):
+    for name in ("one", "another"):
+        (tmp_path / name).mkdir()
+    one, another = (Site(new_store(tmp_path / name / "s.db"), tmp_path / name) for name in ("one", "another"))
+    assert one.changed_files is not another.changed_files
+    name = one.replies.keep(Shown(True, "It was stopped."))
+    assert (one.replies.shown(name), another.replies.shown(name)) == (Shown(True, "It was stopped."), None)
 
 
 def test_nobody_waits_long_for_a_comparison(site, tmp_path, monkeypatch):
@@ -60,23 +80,23 @@ def test_nobody_waits_long_for_a_comparison(site, tmp_path, monkeypatch):
     stand_in.write_text(f'#!/bin/sh\n{waits}\nexec {which("git")} "$@"\n')
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
-    files, run = ChangedFiles(patience=0.0), run_of(site, "SHOP-1")
+    files, run = ChangedFiles(site.hide, patience=0.0), run_of(site, "SHOP-1")
     with ThreadPoolExecutor(8) as readers:
-        for seen in readers.map(lambda _: files.of(site, run), range(8)):
+        for seen in readers.map(lambda _: files.of(run), range(8)):
             assert seen and "being compared" in seen.changes.problem
     (tmp_path / "go").touch()
-    seen = wait_until(lambda: (found := files.of(site, run)) and not found.changes.problem and found)
+    seen = wait_until(lambda: (found := files.of(run)) and not found.changes.problem and found)
     assert [file.path for file in seen.changes.files] == ["cookie.py", "test_cookie.py"]
 
 
 def test_what_fails_is_told_and_tried_again(site):
-    files, run = ChangedFiles(), run_of(site, "SHOP-1")
+    files, run = ChangedFiles(site.hide), run_of(site, "SHOP-1")
     assert run
     broken = msgspec.structs.replace(run, workspace="\0")
     for _ in range(2):
         with pytest.raises(ValueError, match="null byte"):
-            files.of(site, broken)
-    assert files.of(site, run)
+            files.of(broken)
+    assert files.of(run)
 
 
 def test_the_api_tells_what_the_page_shows_and_nothing_of_other_hosts(tmp_path):
@@ -99,17 +119,17 @@ def test_the_api_tells_what_the_page_shows_and_nothing_of_other_hosts(tmp_path):
 
 
 def test_a_run_without_a_directory_here_has_no_changed_files(site):
-    files = ChangedFiles()
-    assert files.of(site, run_of(site, "SHOP-2")) is None
-    assert files.of(site, None) is None
+    files = ChangedFiles(site.hide)
+    assert files.of(run_of(site, "SHOP-2")) is None
+    assert files.of(None) is None
 
 
 def test_of_many_runs_only_some_are_kept(site):
-    files, run = ChangedFiles(), run_of(site, "SHOP-1")
+    files, run = ChangedFiles(site.hide), run_of(site, "SHOP-1")
     assert run
     for number in range(MOST_KEPT + 3):
         gone = msgspec.structs.replace(run, run_id=f"run-{number}", workspace="/nonexistent/place")
-        seen = files.of(site, gone)
+        seen = files.of(gone)
         assert seen and seen.changes.kind == "gone"
     assert len(files._seen) == MOST_KEPT
     assert not files._coming

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,14 +17,14 @@ from sortie.protocol.signature import signature
 from sortie.store.connect import connect_readonly
 from sortie.store.web_tokens import Scope, remove_tokens, tokens
 from sortie.trackers.webhooks import is_authentic
-from sortie.web.doorman import LATELY, Doorman
+from sortie.web.doorman import Doorman
 from sortie.web.site import Site
 from sortie.web.tokens import covers, digest_of, first_link, granted, new_token
 from sortie.workflow.config import ServerConfig, TokensConfig
 from tests.store.sample import noted
 
 from .event_reader import listening
-from .live_server import LiveServer, append, new_store, served
+from .live_server import LiveServer, append, new_store, served, serving
 
 COMMANDS = "/api/v2/commands"
 JSON = "application/json"
@@ -34,6 +33,11 @@ JSON = "application/json"
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return new_store(tmp_path / "sortie.db", noted("begun"))
+
+
+def asking_always(store: Path) -> Site:
+    """One that believes no answer of a moment ago about a token."""
+    return Site(store, store.parent / "WORKFLOW.md", tokens_stand_for=0.0)
 
 
 def status(server: LiveServer, token: str) -> int:
@@ -57,14 +61,13 @@ def test_a_revoked_token_stops_at_once_as_bearer_and_as_cookie(store):
 @pytest.mark.parametrize("shows", ["bearer", "cookie"])
 def test_a_revoked_token_ends_the_streams_it_opened(store, scope, shows):
     """Of somebody elsewhere, who may not listen without one."""
-    with served(store) as server:
+    with serving(asking_always(store)) as server:
         shown = {"Cookie": server.cookie(scope)} if shows == "cookie" else {"Authorization": server.bearer(scope)}
         with listening(server, X_Forwarded_For="192.0.2.7", **shown) as reader, listening(server) as near:
             reader.until("stale")
             append(store, noted("before"))
             assert [one.data["text"] for one in reader.changes(1)] == ["before"]
             remove_tokens(store, None)
-            time.sleep(LATELY)
             append(store, noted("after"))
             assert [one.event for one in reader.messages()] == [], "it ends, without a word of what came after"
             assert [one.data["text"] for one in near.changes(2)] == ["before", "after"]
@@ -72,10 +75,9 @@ def test_a_revoked_token_ends_the_streams_it_opened(store, scope, shows):
 
 def test_who_opened_a_stream_here_by_a_token_that_is_revoked_does_not_keep_it(store):
     """As any request with it is refused, though looking is free here."""
-    with served(store) as server, listening(server, Authorization=server.bearer("read")) as reader:
+    with serving(asking_always(store)) as server, listening(server, Authorization=server.bearer("read")) as reader:
         reader.until("stale")
         remove_tokens(store, None)
-        time.sleep(LATELY)
         append(store, noted("after"))
         assert [one.event for one in reader.messages()] == []
 

@@ -18,7 +18,6 @@ from ..reports.usage import Amount, usage_of_issue
 from ..store.load import snapshot
 from ..store.queries import LoggedEvent, events
 from .api_v2_parameters import Count, Name, Number, Page, PageSize, issue_meant
-from .changed_files import changed_files
 from .operation import Asked, NoParameters
 from .site import Site
 
@@ -187,7 +186,7 @@ def changes(asked: Asked[NoParameters, None]) -> WorkspaceChanges:
     with asked.site.looking() as db:
         issue_id = issue_meant(db, asked.named["identifier"])
         last = latest_run(db, issue_id, hide=asked.site.hide)
-    if seen := changed_files.of(asked.site, last):
+    if seen := asked.site.changed_files.of(last):
         return seen.changes
     has_one = last and last.workspace
     problem = "Its last run is on another host." if has_one else "Its last run has no workspace yet."

@@ -15,9 +15,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..hosts.local_host import NAME as LOCAL
-from ..reports.changes import WorkspaceChanges, workspace_changes
+from ..reports.changes import Hide, WorkspaceChanges, workspace_changes
 from ..reports.run_detail import RunDetail
-from .site import Site
 
 MOST_KEPT = 16
 STANDS_FOR = 4.0
@@ -40,14 +39,19 @@ class Seen(Struct, frozen=True):
 class ChangedFiles:
     """Safe to use from several threads."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, hide: Hide, *, patience: float = PATIENCE, stands_for: float = STANDS_FOR, rest: float = REST
+    ) -> None:
+        self._hide = hide
         self._patience = patience
+        self._stands_for = stands_for
+        self._rest = rest
         self._seen: dict[str, Seen] = {}
         self._coming: dict[str, Future[Seen]] = {}
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(AT_ONCE, "changed files")
 
-    def of(self, site: Site, run: RunDetail | None) -> Seen | None:
+    def of(self, run: RunDetail | None) -> Seen | None:
         """Of the directory of a run; None where it had none on this machine. Blocks for a moment."""
         if run is None or not run.workspace or run.host not in ("", LOCAL):
             return None
@@ -57,19 +61,19 @@ class ChangedFiles:
                 return seen
             coming = self._coming.get(run.run_id)
             if coming is None:
-                coming = self._coming[run.run_id] = self._threads.submit(self._compared, site, run)
+                coming = self._coming[run.run_id] = self._threads.submit(self._compared, run)
         try:
             return coming.result(self._patience)
         except TimeoutError:
             not_yet = WorkspaceChanges(kind="unknown", workspace=run.workspace, problem=NOT_YET)
             return seen or Seen(not_yet, time.time(), 0.0)
 
-    def _compared(self, site: Site, run: RunDetail) -> Seen:
+    def _compared(self, run: RunDetail) -> Seen:
         began, at = time.monotonic(), time.time()
         try:
-            changes = workspace_changes(Path(run.workspace), since=run.started_at, hide=site.hide)
+            changes = workspace_changes(Path(run.workspace), since=run.started_at, hide=self._hide)
             took = time.monotonic() - began
-            seen = Seen(changes, at, time.monotonic() + STANDS_FOR + REST * took)
+            seen = Seen(changes, at, time.monotonic() + self._stands_for + self._rest * took)
             with self._lock:
                 self._seen.pop(run.run_id, None)
                 self._seen[run.run_id] = seen
@@ -79,6 +83,3 @@ class ChangedFiles:
             with self._lock:
                 del self._coming[run.run_id]
         return seen
-
-
-changed_files = ChangedFiles()

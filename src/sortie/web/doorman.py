@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sqlite3
 import time
 
@@ -16,8 +17,6 @@ from .site import Site
 from .threads import Threads
 from .tokens import granted, of_workflow
 
-# What goes on for long asks again and again what its token allows; an answer of so many seconds ago will do.
-LATELY = 0.5
 # Both take a thread; many requests at once take turns.
 _AT_ONCE = 8
 
@@ -27,7 +26,7 @@ class Doorman:
         self.site = site
         self._threads = Threads(_AT_ONCE)
         self._known_lately: list[tuple[str, Scope]] = []
-        self._read_at = -LATELY
+        self._read_at = -math.inf
         self._reading: asyncio.Lock | None = None
 
     async def scope_of(self, token: str) -> Scope | None:
@@ -38,7 +37,7 @@ class Doorman:
         """What it allowed a moment ago, for many who ask all the time: the store is read once for all of them."""
         self._reading = self._reading or asyncio.Lock()
         async with self._reading:
-            if time.monotonic() - self._read_at > LATELY:
+            if time.monotonic() - self._read_at >= self.site.tokens_stand_for:
                 asked_at = time.monotonic()
                 self._known_lately, self._read_at = await self._threads.run(self._known), asked_at
         return granted(token, self._known_lately)

@@ -22,7 +22,7 @@ from ..reports.peers import find_peers
 from ..sources.peer_turns import STORE as PEERS_STORE
 from . import show
 from .access import Access
-from .replies import Shown, replies
+from .replies import Shown
 from .site import Site
 from .static import address, digest
 
@@ -90,7 +90,7 @@ def page(
         read_only=site.read_only,
         has_token=has_token(request),
         may_operate=may_operate(request) and not site.read_only,
-        reply=_reply(request),
+        reply=_reply(site, request),
         **context,
     )
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
@@ -145,9 +145,9 @@ def _navigation(site: Site, here: str) -> list[Link]:
     return [Link(path, title, key, here == title.lower()) for path, title, key in parts]
 
 
-def _reply(request: Request) -> Shown | None:
+def _reply(site: Site, request: Request) -> Shown | None:
     """What became of the command that led here."""
-    return replies.shown(request.query_params.get("reply", ""))
+    return site.replies.shown(request.query_params.get("reply", ""))
 
 
 def commands(text: str) -> Markup:

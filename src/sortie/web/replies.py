@@ -40,6 +40,3 @@ class Replies:
         with self._lock:
             kept_at, reply = self._kept.get(name, (0.0, None))
         return reply if reply is not None and time.monotonic() - kept_at < KEPT_FOR else None
-
-
-replies = Replies()

@@ -40,6 +40,8 @@ from ..workflow.config import Config, ServerConfig
 from ..workflow.loader import examine
 from ..workflow.variables import env_file_of
 from .bodies import BodyLimits
+from .changed_files import ChangedFiles
+from .replies import Replies
 from .threads import Threads
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ SETTINGS_FOR = 2.0
 # Each waits for a few seconds for what the service replies.
 DECISIONS_AT_ONCE = 16
 LAGS_KEPT = 600
+# What goes on for long asks again and again what its token allows; an answer of so many seconds ago will do.
+TOKENS_STAND_FOR = 0.5
 
 Files = tuple[tuple[int, ...], ...]
 
@@ -79,8 +83,9 @@ class Live:
 class Site:
     """`place` is what was named when it was started: a workflow, a plan or a store. `is_plan` says that the store
     is that of a plan; `host` is where we listen; a `read_only` site changes nothing; `server` are the settings that
-    we were started with, those of the workflow if left out; `bodies` is what a request may send; `decisions` are
-    threads for people's commands. Safe to use from several threads."""
+    we were started with, those of the workflow if left out; `bodies` is what a request may send; what is known
+    of a token for streams is `tokens_stand_for` so many seconds old at most; `decisions` are threads for people's
+    commands, `replies` what became of them. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -93,6 +98,7 @@ class Site:
         read_only: bool = False,
         server: ServerConfig | None = None,
         bodies: BodyLimits | None = None,
+        tokens_stand_for: float = TOKENS_STAND_FOR,
     ) -> None:
         self.database = database.resolve()
         self.place = place.resolve()
@@ -103,7 +109,10 @@ class Site:
         self.started_at = time.time()
         self.young_until = time.monotonic() + LIVE_FOR
         self.bodies = bodies or BodyLimits()
+        self.tokens_stand_for = tokens_stand_for
         self.decisions = Threads(DECISIONS_AT_ONCE)
+        self.replies = Replies()
+        self.changed_files = ChangedFiles(self.hide)
         self._settings: _Settings | None = None
         self._reading = threading.Lock()
         self._server_secrets = server.secrets if server else ()

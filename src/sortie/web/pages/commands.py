@@ -21,7 +21,7 @@ from ...store.commands import add_commands, reply_to
 from ...store.queries import find_issue
 from .. import show
 from ..render import may_operate, start_command
-from ..replies import Shown, replies
+from ..replies import Shown
 from ..site import Site
 from .errors import error_page
 
@@ -86,7 +86,7 @@ def _answer(site: Site, sent: SentForms, request: Request, fields: Mapping[str, 
         return error_page(site, request, 403, "You may look here, and change nothing.")
     named = request.path_params["identifier"] or request.query_params.get("named", "")
     reply = _carried_out(site, sent, verb, named, fields)
-    name = replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
+    name = site.replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
     back = fields.get("back", "")
     path = back if _BACK.fullmatch(back) else show.issue_path(named)
     return RedirectResponse(f"{path}{'&' if '?' in path else '?'}reply={name}", 303)

@@ -16,7 +16,7 @@ from ...reports.usage import Amount, spent_on_issue, usage_of_issue
 from ...store.load import look
 from ...store.queries import find_issue
 from .. import show
-from ..changed_files import Seen, changed_files
+from ..changed_files import Seen
 from ..render import page
 from ..site import Site
 from .errors import error_page
@@ -90,7 +90,7 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
         question=site.hide(parked.park.reason) if parked else "",
         verbs=verbs_for(schedule, issue_id),
         said=site.transcript(last.run_id, limit=SAID, most=MOST_TEXT) if last else None,
-        seen=changed_files.of(site, last),
+        seen=site.changed_files.of(last),
     )
 
 
