@@ -11,6 +11,7 @@ import pytest
 
 from sortie.plans.plan import Plan
 from sortie.reports.plan import PlanReport, load_to_look, plan_report, task_detail
+from tests.cli.test_reading_little import statements
 
 PLAN = """\
 goal: Write it down.
@@ -90,6 +91,9 @@ def test_a_plan_that_ran_is_told_as_it_stands_and_what_its_tasks_took(file):
     assert (detail.waits_for, detail.waited_for_by) == ({"collect": "completed"}, {"publish": "blocked"})
     assert [(output.path, output.description) for output in detail.outputs] == [("outbox/sorted.txt", "All of it.")]
     assert (detail.agent, detail.node.state, detail.requirements) == ("command", "failed", ("Sort all.",))
+    with statements() as asked:
+        assert task_detail(plan, "sort") == detail
+    assert sum(" FROM retries" in one for one in asked) == 1, "all of it is of one moment"
     file.unlink()
     gone, remark = load_to_look(file)
     assert gone is not None

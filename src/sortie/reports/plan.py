@@ -15,7 +15,7 @@ from ..plans.load import SUFFIX, examine
 from ..plans.picture import EdgeKind, edges_of
 from ..plans.plan import LAST_RUN, OnFailure, Plan
 from ..plans.progress import Memo
-from .plan_standing import hider_of, known_of, task_lines
+from .plan_standing import Known, hider_of, known_of, task_lines
 
 # A letter of a box, and what is left free at its sides, as the drawing of `sortie plan graph` has it.
 LETTER = 7.9
@@ -91,9 +91,9 @@ class TaskDetail(Struct, frozen=True, kw_only=True):
     memo: dict[str, Any]
 
 
-def plan_report(plan: Plan) -> PlanReport:
-    """Of a plan that was never run, that nothing began."""
-    known, hide = known_of(plan), hider_of(plan)
+def plan_report(plan: Plan, known: Known | None = None) -> PlanReport:
+    """As it stands now, or as it is `known` to stand; of a plan that was never run, that nothing began."""
+    known, hide = known or known_of(plan), hider_of(plan)
     lines = task_lines(plan, known)
     widths = {task.name: max(len(task.name) * LETTER + 2 * PADDING, NARROWEST) for task in plan.tasks}
     layout = lay_out(plan.edges, widths)
@@ -146,7 +146,7 @@ def task_detail(plan: Plan, name: str) -> TaskDetail | None:
     if task is None:
         return None
     known, hide = known_of(plan), hider_of(plan)
-    report = plan_report(plan)
+    report = plan_report(plan, known)
     states = {node.name: node.state for node in report.nodes}
     view = known.schedule.issues.get(name)
     memo = Memo.decode(view.memo) if view else Memo()
