@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -91,6 +92,13 @@ def test_one_occasion_is_told_with_its_reason_and_its_page():
 def test_an_identifier_does_not_lead_the_link_astray():
     message = compose("store:ops", [occasion(identifier="../../x?y#z")], DASHBOARD)
     assert message.text().splitlines()[1] == f"{DASHBOARD}/issues/..%2F..%2Fx%3Fy%23z"
+
+
+@pytest.mark.parametrize("name", [".", "..", "", "two\nlines"])
+def test_a_name_that_no_path_can_hold_is_linked_as_the_dashboard_links_it(name):
+    """A browser takes dots for a way up, and no route has a line end in it."""
+    message = compose("store:ops", [occasion(identifier=name)], DASHBOARD)
+    assert message.items[0].url == f"{DASHBOARD}/issues/?named={quote(name)}"
 
 
 def test_without_a_dashboard_there_is_no_link():

@@ -1,10 +1,10 @@
-"""Addresses that secrets are sent to, and which of them only this machine reaches."""
+"""Addresses that secrets are sent to, which of them only this machine reaches, and where names lead."""
 
 from __future__ import annotations
 
 import pytest
 
-from sortie.protocol.web_address import address_problem, is_loopback
+from sortie.protocol.web_address import address_problem, is_loopback, issue_path, path_of
 
 EXAMPLE = "https://server.example.com"
 
@@ -44,3 +44,26 @@ def test_a_question_mark_is_a_matter_of_what_is_sent():
     assert address_problem(f"{EXAMPLE}/?team=a", EXAMPLE, may_have_query=True) == ""
     refusal = address_problem(f"{EXAMPLE}/?team=a#b", EXAMPLE, may_have_query=True)
     assert refusal == "must be a plain address, without a user or a #"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("SHOP-1", "/issues/SHOP-1"),
+        ("a/b?c#d", "/issues/a%2Fb%3Fc%23d"),
+        ("...", "/issues/..."),
+        ("half \ud800 a pair", "/issues/half%20%3F%20a%20pair"),
+        (".", "/issues/?named=."),
+        ("..", "/issues/?named=.."),
+        ("", "/issues/?named="),
+        ("two\nlines", "/issues/?named=two%0Alines"),
+    ],
+)
+def test_whatever_an_issue_is_called_it_has_an_address(name, path):
+    assert issue_path(name) == path
+
+
+def test_what_can_be_done_with_something_stands_behind_its_name():
+    assert issue_path("SHOP-1", "stop") == "/issues/SHOP-1/stop"
+    assert issue_path("..", "stop") == "/issues//stop?named=.."
+    assert path_of("/runs/", "a/b") == "/runs/a%2Fb"

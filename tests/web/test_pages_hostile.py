@@ -12,6 +12,7 @@ from sortie.core import events as ev
 from sortie.core.model import Park, Usage, View
 from sortie.core.policy import Spent
 from sortie.engine.report import LiveReport, RunReport
+from sortie.protocol.web_address import issue_path
 from sortie.runs.run_log import RunLog, log_path
 from sortie.store.lock import held
 from sortie.web import show
@@ -134,16 +135,16 @@ def test_a_stranger_is_shown_as_what_he_wrote(mean):
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:20]))
 def test_an_issue_is_found_by_its_name_whatever_that_is(mean, name):
-    page = read(mean, show.issue_path(name))
+    page = read(mean, issue_path(name))
     assert show.line(name, 120).split()[0] in page.text
-    assert show.issue_path(name) in read(mean, "/").links
+    assert issue_path(name) in read(mean, "/").links
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name[:20]))
 def test_a_decision_reaches_the_issue_of_that_name(mean, name):
     server, token = mean
     origin = {"origin": server.url, "content-type": "application/x-www-form-urlencoded"}
-    answer = server.request("POST", show.issue_path(name, "unpark"), {**token, **origin}, "back=%2F")
+    answer = server.request("POST", issue_path(name, "unpark"), {**token, **origin}, "back=%2F")
     assert (answer.status, answer.headers["location"].startswith("/?reply=")) == (303, True)
     with server.site.looking() as db:
         (issue,) = db.execute("SELECT issue FROM commands ORDER BY id DESC LIMIT 1").fetchone()

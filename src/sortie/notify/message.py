@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
 
 from ..protocol.foreign_text import escape, shortened
+from ..protocol.web_address import issue_path
 from ..store.notifications import Occasion
 
 DIGEST = "digest"
@@ -132,7 +132,7 @@ def without_calls(text: str) -> str:
 
 
 def _item(whose: str, occasion: Occasion, dashboard: str) -> Item:
-    path = f"/issues/{quote(occasion.identifier, safe='')}" if occasion.issue_id else "/"
+    path = issue_path(occasion.identifier) if occasion.issue_id else "/"
     return Item(
         id=f"{whose}:{occasion.seq}",
         event=occasion.kind,

@@ -1,9 +1,9 @@
-"""Addresses that secrets are sent to: well formed, and such that nobody reads along on the way."""
+"""Addresses: to which ones secrets may be sent, and under which ones the dashboard shows what has a name."""
 
 from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 
 def address_problem(address: str, example: str, *, may_have_query: bool = False) -> str:
@@ -34,3 +34,16 @@ def is_loopback(host: str) -> bool:
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return address.is_loopback
+
+
+def issue_path(identifier: str, verb: str = "") -> str:
+    """The address of an issue on the dashboard, whatever it is called, and of what can be done with it."""
+    return path_of("/issues/", identifier, f"/{verb}" if verb else "")
+
+
+def path_of(before: str, name: str, after: str = "") -> str:
+    """Browsers take one or two dots for a way up, however they are written, and no route has a line end in it: such
+    a name goes behind the `?`."""
+    if name in ("", ".", "..") or "\n" in name:
+        return f"{before}{after}?{urlencode({'named': name}, errors='replace')}"
+    return f"{before}{quote(name, safe='', errors='replace')}{after}"

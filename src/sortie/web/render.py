@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from .. import __version__
+from ..protocol.web_address import issue_path
 from ..reports.peers import find_peers
 from ..sources.peer_turns import STORE as PEERS_STORE
 from . import show
@@ -61,7 +62,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     filters = (show.clean, show.line, show.stamp, show.clock, show.duration, show.money, show.tokens, show.size)
-    found.filters |= {one.__name__: one for one in (*filters, show.issue_path, show.task_path, show.run_path)}
+    found.filters |= {one.__name__: one for one in (*filters, issue_path, show.task_path, show.run_path)}
     found.filters |= {"counted": show.count, "commands": commands}
     found.filters |= {"chip_name": show.word, "anchor": show.anchor}
     found.globals |= {

@@ -7,10 +7,11 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from ..protocol.web_address import path_of
 from ..reports import words
 
 Amount = Callable[[float | None], str]
@@ -176,25 +177,12 @@ def count(number: int, noun: str, several: str = "") -> str:
 # -- addresses --------------------------------------------------------------------------------------------------
 
 
-def issue_path(identifier: str, verb: str = "") -> str:
-    """The address of an issue, whatever it is called, and of what can be done with it."""
-    return _path("/issues/", identifier, f"/{verb}" if verb else "")
-
-
 def task_path(name: str) -> str:
-    return _path("/plan/", name)
+    return path_of("/plan/", name)
 
 
 def run_path(run_id: str) -> str:
-    return _path("/runs/", run_id)
-
-
-def _path(before: str, name: str, after: str = "") -> str:
-    """Browsers take one or two dots for a way up, however they are written, and no route has a line end in it: such
-    a name goes behind the `?`."""
-    if name in ("", ".", "..") or "\n" in name:
-        return f"{before}{after}?{urlencode({'named': name})}"
-    return f"{before}{quote(name, safe='', errors='replace')}{after}"
+    return path_of("/runs/", run_id)
 
 
 def query(**fields: object) -> str:

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from ...core.operator import Reply, problem_with_answer
 from ...errors import SortieError
+from ...protocol.web_address import issue_path
 from ...store.commands import add_commands, reply_to
 from ...store.queries import find_issue
 from .. import show
@@ -88,7 +89,7 @@ def _answer(site: Site, sent: SentForms, request: Request, fields: Mapping[str, 
     reply = _carried_out(site, sent, verb, named, fields)
     name = site.replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
     back = fields.get("back", "")
-    path = back if _BACK.fullmatch(back) else show.issue_path(named)
+    path = back if _BACK.fullmatch(back) else issue_path(named)
     return RedirectResponse(f"{path}{'&' if '?' in path else '?'}reply={name}", 303)
 
 
