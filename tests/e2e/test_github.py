@@ -276,19 +276,3 @@ def test_doctor_tells_what_a_repository_lacks(project: Project, scene: GitHubSce
     assert told.returncode != 0
     assert TOKEN not in told.stdout + told.stderr
     assert {asked.method for asked in scene.server.asked()} == {"GET"}
-
-
-def test_several_hundred_issues_over_several_pages_are_each_handed_over_once(project: Project, scene: GitHubScene):
-    count = 260
-    for number in range(1, count + 1):
-        scene.open(f"Task {number}", "todo")
-    command = {"command": REVIEW, "max_concurrent_agents": 12}
-    tracker = {"comments": dict.fromkeys(("on_dispatch", "on_completion"), False), "in_progress_state": "todo"}
-    workflow(project, scene, agent=command, tracker=tracker, polling={"interval_ms": 2000})
-    service = project.start(until_idle=True)
-    assert service.wait(170) == 0
-    runs = Counter(run.issue_id for number in range(1, count + 1) for run in project.runs(str(number)))
-    assert len(runs) == count
-    assert {*runs.values()} == {1}
-    reviewed = scene.emulate.call("GET", f"/repos/{REPOSITORY}/issues?labels=review&per_page=100&page=3")
-    assert len(reviewed) == count - 200

@@ -1,7 +1,7 @@
 """The names in a request that its operation does not declare.
 
-A description of an API lets other names pass: its servers ignore them. So a misspelt name is no error there, and what it
-was to say is lost without a word.
+A description of an API lets other names pass, because its servers ignore them. So a misspelt name is no error, and
+what it was to say is lost without a word.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from openapi_core.templating.paths.finders import APICallPathFinder
 def undeclared(spec: SchemaPath, method: str, url: str, query: str, body: bytes | None) -> list[str]:
     """One sentence for each, of the query and of the uppermost level of the body; raises `OpenAPIError` where there
     is no such operation."""
+    if not query and not body:
+        return []
     found = APICallPathFinder(spec).find(method.lower(), url)
     known = {*_parameters(found.path), *_parameters(found.operation)}
     asked = dict.fromkeys(name for name, _ in parse_qsl(query, keep_blank_values=True))
