@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from sortie.peers.mailbox.draft import Draft
 from sortie.peers.mailbox.mailbox_file import MailboxFile
 from sortie.peers.place import place_at
 from sortie.peers.turn_register import TurnRegister
-from sortie.peers.worklog.event import EVENT_TYPES
+from sortie.peers.worklog.event import EventType
 from sortie.peers.worklog.worklog_file import WorklogFile
 
 from .worklog_scene import Checkout
@@ -54,7 +55,7 @@ def test_every_type_of_event_is_written_and_read_back(log):
     events = log.done("events", "--json").json()
     assert [event["event_id"] for event in events] == printed
     assert [event["event_type"] for event in events] == [name for _, names in COMMANDS for name in names]
-    assert {event["event_type"] for event in events} == set(EVENT_TYPES) == set(TYPES)
+    assert {event["event_type"] for event in events} == set(get_args(EventType)) == set(TYPES)
     for event in events:
         assert list(event) == KEYS
         assert (event["actor"], event["session_id"]) == ("Alice", "S-7")

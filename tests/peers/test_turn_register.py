@@ -74,9 +74,8 @@ def test_turns_are_counted_and_found(register):
     assert (ended.after, ended.outcome, ended.ended) == ("abc", "succeeded", 2.0)
     assert register.open_turn() is None
     assert register.begin(agent="Bob", kind="review", began=3.0, run_id="r2").number == 2
-    assert register.of_run("r1") == ended
-    assert register.of_run("r3") is None
-    assert register.of_run("") is None
+    assert [(turn.number, turn.run_id) for turn in register.turns()] == [(1, "r1"), (2, "r2")]
+    assert register.turns()[0] == ended
     with pytest.raises(SortieError, match="no turn 7"):
         register.amend(7, after="x")
 

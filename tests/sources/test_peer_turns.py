@@ -88,8 +88,8 @@ async def test_it_is_run_once_in_the_checkout_itself(place, asked):
     """LOG-05: the register knows its run before anything of it starts."""
     source = source_of(place, asked)
     spec = source.spec_for(await source.fetch("alice-0001"), FACTS)
-    turn = TurnRegister(place).of_run("r1")
-    assert turn is not None and turn.agent == "Alice"
+    (turn,) = TurnRegister(place).turns()
+    assert (turn.run_id, turn.agent) == ("r1", "Alice")
     assert (spec.workspace.kind, spec.workspace.root) == ("shared checkout", str(place.root))
     assert (spec.limits.max_turns, spec.limits.turn_timeout) == (1, 5.0)
     assert (spec.prompt.text, spec.prompt.is_template, spec.signal) == ("Do it.", False, ".sortie/status")

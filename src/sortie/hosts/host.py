@@ -31,11 +31,10 @@ class RunLost(SortieError):
 
 
 class HostInfo(Struct, frozen=True, kw_only=True):
-    """One machine: how many runs it takes at once (None: as many as there are), when it was last heard."""
+    """One machine, and how many runs it takes at once (None: as many as there are)."""
 
     name: str
     capacity: int | None = None
-    last_heartbeat: float | None = None
 
 
 class RunState(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -87,7 +86,7 @@ class LocalHost:
         self._workspaces = LocalWorkspaces(self._environ, archive_directory(store))
 
     async def hosts(self) -> Sequence[HostInfo]:
-        return [HostInfo(name=self._name, capacity=self._capacity, last_heartbeat=time.time())]
+        return [HostInfo(name=self._name, capacity=self._capacity)]
 
     # -- runs -------------------------------------------------------------------------------------------------
 

@@ -75,9 +75,6 @@ class TurnRegister:
     def open_turn(self) -> Turn | None:
         return next((turn for turn in reversed(self.turns()) if turn.is_open), None)
 
-    def of_run(self, run_id: str) -> Turn | None:
-        return next((turn for turn in reversed(self.turns()) if run_id and turn.run_id == run_id), None)
-
     def turns_of(self, agent: str, since: float) -> int:
         """How many turns this agent has ended that began then or later."""
         name = agent.casefold()

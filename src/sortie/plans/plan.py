@@ -171,11 +171,6 @@ class Plan(Struct, frozen=True, kw_only=True, dict=True):
         return self.root / STORE
 
     @property
-    def last_run(self) -> Path:
-        """A copy of the plan file as it last ran, for those who only look."""
-        return self.root / LAST_RUN
-
-    @property
     def messages(self) -> Path:
         return self.root / MESSAGES
 

@@ -160,7 +160,7 @@ class Worker:
 
         match call:
             case Call(name="hosts"):
-                return [HostInfo(name=NAME, last_heartbeat=time.time())]
+                return [HostInfo(name=NAME)]
             case Call(name="start", spec=RunSpec() as spec):
                 await self._host.start(call.run_id, call.fence, spec, HERE)
                 self._running.add(call.run_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -17,7 +17,6 @@ EventType = Literal[
     "escalation.requested",
     "note",
 ]
-EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 
 
 class Event(Struct, frozen=True, kw_only=True):
