@@ -3,6 +3,9 @@
 The first line that it prints is the address of that bus; then one for each notification, as JSON.
 """
 
+# mypy: ignore-errors
+# What it imports is there for Debian's Python alone.
+
 import json
 import os
 
