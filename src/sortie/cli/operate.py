@@ -19,6 +19,7 @@ from ..store.commands import add_commands, reply_to
 from ..store.connect import connect_readonly
 from ..store.load import load
 from ..store.lock import holder_of
+from ..store.queries import store_id
 from ..workflow.config import Config
 from .format import clean, runnable
 from .main import DONE, FAILED
@@ -113,8 +114,8 @@ def refuse_agents(database: Path, what: str, whole: str, file: str) -> None:
 
     A store that is not ours says so here, before anything is changed."""
     with closing(connect_readonly(database)) as db:
-        (store_id,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
-    if is_in_a_run_of(store_id):
+        ours = store_id(db)
+    if is_in_a_run_of(ours):
         raise SortieError(
             f"Only a person may {what}, and this command runs inside a run of the same {whole}.",
             fix=f"Write what you need into {file}, and end your turn.",

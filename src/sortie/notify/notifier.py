@@ -24,6 +24,7 @@ from ..store import notifications as outbox
 from ..store.connect import changing, connect_readonly
 from ..store.loss import OpenFiles
 from ..store.notifications import Occasion
+from ..store.queries import store_id
 from ..store.sqlite_errors import explain
 from ..workflow.channels import NotifierOrders
 from .courier import GIVES_UP_AFTER, Courier
@@ -47,8 +48,7 @@ class Notifier:
         self._db = db
         self._tasks = tasks
         self._files = OpenFiles(path)
-        store_id = str(db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
-        self._whose = store_id[:8]
+        self._whose = store_id(db)[:8]
         self._orders: NotifierOrders | None = None
         self._couriers: dict[str, Courier] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}

@@ -12,7 +12,8 @@ from msgspec import Struct
 from ..core import events as ev
 from ..core.conclude import HANDED_OVER
 from ..core.policy import day_of
-from ..store.notifications import Occasion, last_seq
+from ..store.notifications import Occasion
+from ..store.queries import last_seq
 from .message import Hide, one_line
 
 MOST_EVENTS = 500

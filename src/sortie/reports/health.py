@@ -15,7 +15,7 @@ from ..core.narrate import narrate
 from ..store.call_use import CallFigures, call_figures
 from ..store.load import snapshot
 from ..store.notifications import UNSENT
-from ..store.queries import events, last_opened
+from ..store.queries import events, last_opened, last_seq
 from ..workflow.config import Config
 from .settings_shown import Setting, settings_of
 from .words import stamp
@@ -182,7 +182,6 @@ def _looking(live: LiveHealth | None, hide: Hide) -> Looking | None:
 def _store(db: Connection, database: Path) -> StoreHealth:
     (page_size,) = db.execute("PRAGMA page_size").fetchone()
     (free,) = db.execute("PRAGMA freelist_count").fetchone()
-    (last,) = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
     (runs,) = db.execute("SELECT coalesce(sum(runs), 0) FROM run_totals").fetchone()
     first = db.execute("SELECT at FROM events ORDER BY seq LIMIT 1").fetchone()
     return StoreHealth(
@@ -190,7 +189,7 @@ def _store(db: Connection, database: Path) -> StoreHealth:
         size=_size(database),
         wal_size=_size(database.with_name(database.name + "-wal")),
         free_pages_size=page_size * free,
-        events=last,
+        events=last_seq(db),
         runs=runs,
         oldest_event_at=stamp(first[0]) if first else "",
     )

@@ -27,6 +27,15 @@ class CommandRow(Struct, frozen=True):
     text: str = ""
 
 
+class CommandTold(Struct, frozen=True):
+    """What is on record of a command; `reply` is None while it waits."""
+
+    verb: str
+    issue: str
+    at: float
+    reply: Reply | None
+
+
 def add_commands(path: Path, verb: str, issues: Sequence[str], text: str = "") -> list[int]:
     """Leave commands for the orchestrator, running now or started later, all or none; answers their numbers."""
     said = without_surrogates(text)
@@ -61,3 +70,9 @@ def reply_to(db: Connection, command_id: int) -> Reply | None:
         "SELECT ok, outcome FROM commands WHERE id = ? AND done_at IS NOT NULL", (command_id,)
     ).fetchone()
     return Reply(bool(row[0]), row[1]) if row else None
+
+
+def command_told(db: Connection, command_id: int) -> CommandTold | None:
+    """None where there is no such command."""
+    row = db.execute("SELECT verb, issue, at FROM commands WHERE id = ?", (command_id,)).fetchone()
+    return CommandTold(*row, reply_to(db, command_id)) if row else None

@@ -54,11 +54,6 @@ def cursors(db: Connection) -> dict[str, int]:
     return dict(db.execute("SELECT channel, seq FROM notification_cursors"))
 
 
-def last_seq(db: Connection) -> int:
-    (seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
-    return int(seq)
-
-
 def begin(db: Connection, channel: str, since: float) -> None:
     """A channel that is new begins with what happens from this time on; another one goes on where it was."""
     before = "SELECT coalesce((SELECT seq FROM events WHERE at < ? ORDER BY seq DESC LIMIT 1), 0)"

@@ -20,6 +20,7 @@ from .connect import connect_readonly, connect_writer, migrate
 from .counters import Counts
 from .load import Loaded, load
 from .loss import OpenFiles
+from .queries import store_id
 from .sqlite_errors import explain, is_ruined
 from .tables import Change, apply
 from .writer import Writer
@@ -38,7 +39,7 @@ class Store:
         self, path: Path, loaded: Loaded, writer: Writer, reader: sqlite3.Connection, watcher: sqlite3.Connection
     ) -> None:
         self.path = path
-        self.store_id: str = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
+        self.store_id = store_id(reader)
         self.schedule = loaded.schedule
         self.unreadable = loaded.unreadable
         self.loss = ""
@@ -169,12 +170,11 @@ def _settle_in(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_copy(connection: sqlite3.Connection, home: Path, path: Path) -> bool:
-    own = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
     try:
         if home.samefile(path):
             return False
         with closing(connect_readonly(home)) as original:
-            return bool(original.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone() == own)
+            return store_id(original) == store_id(connection)
     except (OSError, StoreError, sqlite3.Error):
         return False  # it was moved, or something else is there now
 

@@ -97,6 +97,18 @@ def history_of_run(db: Connection, run_id: str) -> HistoryRow | None:
     return history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) if row else None
 
 
+def store_id(db: Connection) -> str:
+    """What tells this store from all others, its copies among them."""
+    (found,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
+    return str(found)
+
+
+def last_seq(db: Connection) -> int:
+    """The number of the newest event; 0 where there is none."""
+    (seq,) = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+    return int(seq)
+
+
 def last_opened(db: Connection) -> ev.Opened | None:
     """By whom, and for what, this store was last worked with; None where it was not, or that cannot be read."""
     opened = "SELECT data FROM events INDEXED BY events_opened WHERE kind = 'opened' ORDER BY seq DESC LIMIT 1"

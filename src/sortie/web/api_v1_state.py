@@ -15,10 +15,11 @@ from msgspec import UNSET
 from ..core.events import kind_of
 from ..core.model import Usage
 from ..core.narrate import narrate
-from ..core.policy import Spent, budget_reason
+from ..core.policy import budget_reason
 from ..core.records import Claim, ParkedIssue, Waiting
 from ..core.schedule import Schedule
 from ..engine.report import LiveReport, RunReport
+from ..reports.usage import spent_on_issue, usage_of_issue
 from ..reports.words import stamp, web_link
 from ..store.load import look
 from ..store.queries import events, last_policy, totals
@@ -166,10 +167,8 @@ class Present:
     def _budget_exhausted(self, used_up: Iterable[ParkedIssue]) -> Iterable[V1BudgetExhausted]:
         for item in used_up:
             view = self.schedule.issues.get(item.issue_id)
-            limits, spent = self.schedule.limits_of(view), self._spent(item.issue_id)
-            (unmeasured,) = self.db.execute(
-                "SELECT total(unmeasured) FROM usage WHERE issue_id = ?", (item.issue_id,)
-            ).fetchone()
+            limits, spent = self.schedule.limits_of(view), spent_on_issue(self.db, item.issue_id)
+            unmeasured = usage_of_issue(self.db, item.issue_id).unmeasured
             yield V1BudgetExhausted(
                 issue_id=item.issue_id,
                 issue_identifier=item.identifier,
@@ -179,19 +178,13 @@ class Present:
                 budget_sessions=limits.sessions or 0,
                 used_tokens=None if unmeasured else spent.tokens,
                 budget_tokens=limits.tokens or 0,
-                unmeasured_sessions=int(unmeasured),
+                unmeasured_sessions=unmeasured,
                 exhausted_at=stamp(item.since),
             )
 
     def _url(self, issue_id: str) -> str | None:
         view = self.schedule.issues.get(issue_id)
         return (web_link(self.hide(view.url)) or None) if view else None
-
-    def _spent(self, issue_id: str) -> Spent:
-        row = self.db.execute(
-            "SELECT sessions, turns, tokens, usd FROM budget WHERE scope = 'issue' AND key = ?", (issue_id,)
-        ).fetchone()
-        return Spent(*row) if row else Spent()
 
     def _totals(self, claims: list[Claim], running: list[V1Running]) -> V1Totals:
         ended = totals(self.db)

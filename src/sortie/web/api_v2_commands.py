@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from ..core.operator import problem_with_answer
 from ..reports.words import stamp
-from ..store.commands import add_commands
+from ..store.commands import add_commands, command_told
 from .json_api import Problem
 from .operation import MOST_NAME, MOST_NUMBER, Asked, NoParameters
 from .site import Site
@@ -84,20 +84,18 @@ def _mistake(wanted: Command) -> str:
 
 def _state(site: Site, number: int) -> CommandState:
     with site.looking() as db:
-        row = db.execute(
-            "SELECT verb, issue, at, done_at IS NOT NULL, ok, outcome FROM commands WHERE id = ?", (number,)
-        ).fetchone()
-    if row is None:
+        told = command_told(db, number)
+    if told is None:
         raise _unknown(str(number))
-    verb, issue, at, done, ok, outcome = row
+    reply = told.reply
     return CommandState(
         id=number,
-        verb=verb,
-        issue=issue,
-        asked_at=stamp(at),
-        done=bool(done),
-        ok=None if ok is None else bool(ok),
-        outcome=site.hide(outcome),
+        verb=told.verb,
+        issue=told.issue,
+        asked_at=stamp(told.at),
+        done=reply is not None,
+        ok=reply.ok if reply else None,
+        outcome=site.hide(reply.outcome) if reply else "",
     )
 
 

@@ -16,7 +16,7 @@ from ..reports.status import Running, Status
 from ..reports.timeline import Situation, Timeline
 from ..reports.usage import Amount, usage_of_issue
 from ..store.load import snapshot
-from ..store.queries import LoggedEvent, events
+from ..store.queries import LoggedEvent, events, last_seq
 from .api_v2_parameters import Count, Name, Number, Page, PageSize, issue_meant
 from .operation import Asked, NoParameters
 from .site import Site
@@ -198,7 +198,7 @@ def events_after(asked: Asked[EventsQuery, None]) -> EventsAnswer:
     with site.looking() as db, snapshot(db):
         issue_id = issue_meant(db, query.issue) if query.issue else None
         found = events(db, issue_id=issue_id, after_seq=query.after, limit=query.limit)
-        (last,) = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+        last = last_seq(db)
     rows = [_event_row(site, one) for one in found]
     return EventsAnswer(events=rows, next=rows[-1].seq if rows else query.after, last=last)
 

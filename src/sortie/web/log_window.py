@@ -14,7 +14,7 @@ from ..core.events import kind_of
 from ..core.narrate import narrate
 from ..errors import StoreLost
 from ..store.connect import connect_readonly
-from ..store.queries import LoggedEvent, events
+from ..store.queries import LoggedEvent, events, last_seq
 from .pulse import frame
 from .site import Site
 
@@ -50,8 +50,7 @@ class LogWindow:
     def newest(self) -> int:
         """The last number in the store now; 0 where it has none."""
         with self._using:
-            (seq,) = self._db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
-        return int(seq)
+            return last_seq(self._db)
 
     def look(self) -> list[Entry]:
         """What was committed since the last look, at most `BATCH`; raises where the store is not there any more."""
