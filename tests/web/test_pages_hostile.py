@@ -176,12 +176,12 @@ def test_an_address_that_nobody_made_is_shown_as_text(mean):
 
 
 def test_text_is_cleaned_once_for_all():
-    assert show.clean("a\x1b[1;31mb\x1b[0mc") == "abc"
-    assert show.clean("a\r\nb\u2028c") == "a\nb\nc"
-    assert show.clean("\u202ex\u0007") == r"\u202ex\x07"
+    assert show.lines("a\x1b[1;31mb\x1b[0mc") == "abc"
+    assert show.lines("a\r\nb\u2028c") == "a\nb\nc"
+    assert show.lines("\u202ex\u0007") == r"\u202ex\x07"
     assert show.line("  a \n\n b\t c ") == "a b c"
-    assert show.clean("x" * 50, 10) == "x" * 9 + "…"
-    assert len(show.clean(LONG)) == show.LONGEST_TEXT
+    assert show.lines("x" * 50, 10) == "x" * 9 + "…"
+    assert len(show.lines(LONG)) == show.LONGEST_TEXT
 
 
 @pytest.mark.parametrize("at", [None, "", "nonsense", float("nan"), float("inf"), 1e300, -1e300, "0001-01-01"])

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_LINE_ENDS = re.compile(r"[\n\r\v\f\u0085\u2028\u2029]+")
+LINE_ENDS = r"\n\r\v\f\u0085\u2028\u2029"
+_LINE_ENDS = re.compile(rf"[{LINE_ENDS}]+")
 
 
 def clean(text: str) -> str:
@@ -23,10 +24,11 @@ def clean(text: str) -> str:
         line = " / ".join([first.rstrip(), *between, rest[-1].lstrip()])
     if line.isprintable():
         return line
-    return "".join(character if character.isprintable() else _spelled(character) for character in line)
+    return "".join(character if character.isprintable() else spelled(character) for character in line)
 
 
-def _spelled(character: str) -> str:
+def spelled(character: str) -> str:
+    """What is seen of a character that is not: a blank, or how it is written in a program."""
     if character == "\t" or unicodedata.category(character) == "Zs":
         return " "
     return character.encode("unicode_escape").decode("ascii")

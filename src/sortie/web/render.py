@@ -61,7 +61,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    filters = (show.clean, show.line, show.stamp, show.clock, show.duration, show.money, show.tokens, show.size)
+    filters = (show.line, show.lines, show.stamp, show.clock, show.duration, show.money, show.tokens, show.size)
     found.filters |= {one.__name__: one for one in (*filters, issue_path, show.task_path, show.run_path)}
     found.filters |= {"counted": show.count, "commands": commands}
     found.filters |= {"chip_name": show.word, "anchor": show.anchor}

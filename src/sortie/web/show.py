@@ -22,26 +22,26 @@ NOTHING = "\N{EN DASH}"
 LONGEST_TEXT = 20_000
 # What terminals obey: colours and cursors, titles and links.
 _TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
-_LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\u0085\u2028\u2029]")
+_LINE_ENDS = re.compile(rf"\r\n|[{words.LINE_ENDS}]")
 _SPACES = re.compile(r"\s+")
 
 
-def clean(text: object, most: int = LONGEST_TEXT) -> str:
+def lines(text: object, most: int = LONGEST_TEXT) -> str:
     """Lines as a reader may trust them: nothing hidden, nothing that turns the order of what is read, not too many.
 
     Terminal colours go; every other character that is not seen is spelled out.
     """
     whole = str(text)
     cut = _TERMINAL.sub("", whole[: 4 * most])
-    lines = "\n".join(_seen(line) for line in _LINE_ENDS.split(cut))
-    if len(lines) > most:
-        return f"{lines[: most - 1]}…"
-    return f"{lines}…" if len(whole) > 4 * most else lines
+    found = "\n".join(_seen(one) for one in _LINE_ENDS.split(cut))
+    if len(found) > most:
+        return f"{found[: most - 1]}…"
+    return f"{found}…" if len(whole) > 4 * most else found
 
 
 def line(text: object, most: int = LONGEST_LINE) -> str:
     """All of it in one line."""
-    return _shortened(_SPACES.sub(" ", clean(text, 4 * most)).strip(), most)
+    return _shortened(_SPACES.sub(" ", lines(text, 4 * most)).strip(), most)
 
 
 def word(text: object) -> str:
@@ -57,13 +57,7 @@ def anchor(text: object) -> str:
 def _seen(text: str) -> str:
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\t" else _spelled(one) for one in text)
-
-
-def _spelled(character: str) -> str:
-    if character.isspace():
-        return " "
-    return character.encode("unicode_escape").decode("ascii")
+    return "".join(one if one.isprintable() or one == "\t" else words.spelled(one) for one in text)
 
 
 def _shortened(text: str, most: int) -> str:

@@ -57,7 +57,7 @@ def told(run_id: str, kept: Sequence[Prompt]) -> Told:
     shown: list[tuple[int, Prompt]] = []
     room = MOST_TEXT
     for number in range(len(kept), max(len(kept) - MOST_PROMPTS, 0), -1):
-        prompt = replace(kept[number - 1], text=show.clean(kept[number - 1].text, LONGEST_PROMPT))
+        prompt = replace(kept[number - 1], text=show.lines(kept[number - 1].text, LONGEST_PROMPT))
         room -= len(prompt.text)
         if room < 0:
             break
