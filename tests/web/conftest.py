@@ -1,4 +1,4 @@
-"""A browser for the tests of a module, and visitors that must not complain."""
+"""For the tests of a module: a server of a busy store, a browser, visitors that must not complain."""
 
 from __future__ import annotations
 
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from .browser import Visitors
+    from .live_server import LiveServer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """The usual one; modules that need another have their own."""
+    from .api_scene import busy_server
+
+    with busy_server(tmp_path_factory.mktemp("busy")) as started:
+        yield started
 
 
 # Not for the session: while Playwright is there, its event loop counts as running, and no other could run.

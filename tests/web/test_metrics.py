@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -20,7 +19,7 @@ from sortie.web.site import Live
 from sortie.web.tokens import new_token
 
 from .api_scene import Telling, busy_server, busy_store
-from .live_server import LiveServer, append, new_store, served
+from .live_server import append, new_store, served
 
 # Name without prefix: type, labels.
 KNOWN: dict[str, tuple[str, set[str]]] = {
@@ -69,12 +68,6 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
     "day_limit": ("gauge", {"unit"}),
     "last_poll_timestamp_seconds": ("gauge", set()),
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with busy_server(tmp_path_factory.mktemp("busy")) as started:
-        yield started
 
 
 def families(text: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from pathlib import Path
 
 import pytest
 
@@ -75,8 +76,14 @@ def test_no_other_file_is_reached(server, path):
     assert server.get(path).status == 404
 
 
+def templates() -> list[Path]:
+    found = sorted(TEMPLATES.glob("*.html"))
+    assert TEMPLATES / "base.html" in found
+    return found
+
+
 def test_templates_have_no_script_style_or_address_of_their_own():
-    for path in TEMPLATES.glob("*.html"):
+    for path in templates():
         text = path.read_text("utf-8")
         assert not re.search(r"\sstyle=|\son[a-z]+=|<style|javascript:|https?://(?!www\.w3\.org/2000/svg)", text), (
             path
@@ -86,7 +93,7 @@ def test_templates_have_no_script_style_or_address_of_their_own():
 
 
 def test_every_piece_that_a_template_imports_is_used_there():
-    for path in TEMPLATES.glob("*.html"):
+    for path in templates():
         text = path.read_text("utf-8")
         for names in re.findall(r"{% from \S+ import (.+?) with context %}", text):
             unused = [name for name in names.split(", ") if not re.search(rf"\b{name}\(", text)]

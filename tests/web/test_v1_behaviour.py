@@ -16,14 +16,8 @@ from sortie.web.site import Live
 from sortie.web.tokens import new_token
 
 from .api_scene import HOSTILE, Telling, busy_server, busy_store
-from .live_server import LiveServer, append, served
+from .live_server import append, served
 from .test_v1_fields import REFRESH, differences
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with busy_server(tmp_path_factory.mktemp("busy")) as started:
-        yield started
 
 
 def test_the_state_tells_what_runs_waits_and_needs_a_person(server):

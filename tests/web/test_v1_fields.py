@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from .api_scene import Telling, busy_server
-from .live_server import LiveServer
 
 STRING, INTEGER, NUMBER, BOOLEAN, TIME = "string", "integer", "number", "boolean", "time"
 NULL = "null"
@@ -179,12 +178,6 @@ def _fields(expected: dict[str, Any], value: dict[str, Any], where: str) -> Iter
             yield from differences(expected[written], value[name], f"{where}.{name}")
         elif not written.endswith("?"):
             yield f"{where}.{name} is missing"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with busy_server(tmp_path_factory.mktemp("busy")) as started:
-        yield started
 
 
 @pytest.mark.parametrize(

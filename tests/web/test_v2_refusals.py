@@ -28,12 +28,6 @@ GARBAGE = settings(max_examples=200, suppress_health_check=[HealthCheck.function
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with busy_server(tmp_path_factory.mktemp("busy")) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def headers(server: LiveServer) -> dict[str, str]:
     token = new_token(server.site.database, "operate")
     return {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
