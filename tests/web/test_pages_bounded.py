@@ -24,7 +24,9 @@ MOST = 1_500_000
 @pytest.fixture(scope="module")
 def run_id(large):
     with large.site.looking() as db:
-        return latest_run(db, "SHOP-1", hide=str).run_id
+        run = latest_run(db, "SHOP-1", hide=str)
+    assert run
+    return run.run_id
 
 
 @pytest.fixture(scope="module")

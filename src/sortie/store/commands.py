@@ -75,4 +75,7 @@ def reply_to(db: Connection, command_id: int) -> Reply | None:
 def command_told(db: Connection, command_id: int) -> CommandTold | None:
     """None where there is no such command."""
     row = db.execute("SELECT verb, issue, at FROM commands WHERE id = ?", (command_id,)).fetchone()
-    return CommandTold(*row, reply_to(db, command_id)) if row else None
+    if row is None:
+        return None
+    verb, issue, at = row
+    return CommandTold(verb, issue, at, reply_to(db, command_id))
