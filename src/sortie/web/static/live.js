@@ -7,6 +7,7 @@
   const HELD =
     "Your text has no place in the page as it is now: its question is settled, or you may not answer it any more. " +
     "Send it, copy it elsewhere, or clear it.";
+  const BROKEN = "The connection to the server is broken; what you see is how it was then.";
   const SILENCE = 6000; // after so long without a word the stream counts as broken
   const page = () => document.getElementById("page");
   const byId = (id) => document.getElementById(id);
@@ -193,6 +194,8 @@
   // -- the stream -------------------------------------------------------------------------------------------------
   let heardAt = 0; // by the server's clock; 0 before the first word, and while nobody is expected to speak
   let broken = false;
+  let stream = null;
+  let leftAt = 0; // when nobody saw the page any more; 0 since there is a stream again
   let current = true; // whether the last refresh was answered with what the page shows
   let currentAt = now();
 
@@ -201,6 +204,8 @@
     if (successful && isShown && !current) fresh();
     current = Boolean(successful && isShown);
     if (current) currentAt = now();
+    // Of a server that is not there, the stream has told already.
+    else if (!xhr.status && broken) return;
     // A page of ours that tells of an error is shown instead; anything else leaves what was there.
     else if (!buildOf(xhr.responseText)) stale(currentAt, "The server does not give out this page any more.");
     else if (!isShown && written().length) stale(currentAt, HELD);
@@ -222,17 +227,31 @@
     document.body.classList.remove("is-stale");
   }
 
+  // Browsers have six connections to a server for all their pages together: one that nobody sees holds none.
+  function rest() {
+    if (stream && !broken) leftAt ||= now();
+    stream?.close();
+    stream = null;
+    heardAt = 0;
+    clearTimeout(timer);
+    timer = 0;
+  }
+
   function listen() {
-    const stream = new EventSource("/api/v2/events/stream");
+    if (stream || document.hidden) return;
+    stream = new EventSource("/api/v2/events/stream");
     stream.addEventListener("open", () => {
+      leftAt = 0;
       refresh(); // something may have happened between the page and its stream
       fresh();
     });
     stream.addEventListener("error", () => {
-      if (!broken) stale(heardAt || now(), "The connection to the server is broken; what you see is how it was then.");
+      if (!broken) stale(heardAt || leftAt || now(), BROKEN);
       broken = true;
       heardAt = 0;
-      if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
+      if (stream.readyState !== EventSource.CLOSED) return;
+      stream = null;
+      setTimeout(listen, 2000);
     });
     stream.addEventListener("change", () => refresh());
     stream.addEventListener("reset", () => refresh()); // another store is behind the same address
@@ -269,9 +288,14 @@
       heardAt = 0;
     }
   }, 1000);
-  document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) refresh();
-  });
+
+  function look() {
+    listen();
+    refresh();
+  }
+  document.addEventListener("visibilitychange", () => (document.hidden ? rest() : look()));
+  addEventListener("pagehide", rest);
+  addEventListener("pageshow", (event) => event.persisted && look());
 
   document.body.classList.add("is-live");
   learnClock();
