@@ -37,6 +37,7 @@ class Reference(NamedTuple):
     go: float | None = None
 
 
+SEEN_IN_A_PAGE = "event committed to its text in a page"
 PARSE_A_WORK_LOG = "work log of 100,000 entries: parse"
 REFERENCES = {
     "drain of 500 issues, 1 slot": Reference(60, 55),
@@ -59,6 +60,8 @@ REFERENCES = {
     "kill -9 with 20 agents: start to all at work": Reference(250, 35),
     "kill -9 with 20 agents: issues that ran twice at once": Reference(0, 20),
     PARSE_A_WORK_LOG: Reference(50),
+    f"{SEEN_IN_A_PAGE}, median": Reference(1000),
+    f"{SEEN_IN_A_PAGE}, p95": Reference(1000),
 }
 COMMAND = Reference(100, 9)
 READY_TO_START = "last dependency's end to start"

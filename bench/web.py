@@ -1,4 +1,5 @@
-"""The dashboard: what it costs the service, watched by nobody and by many; pages of a large store; memory."""
+"""The dashboard: what it costs the service, watched by nobody and by many; pages of a large store; memory;
+how soon an event is seen."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from .bench import Bench
 from .floor import bare_python, seconds
 from .large_store import Large, make_large_store
 from .project import DEADLINE, Project, Service, memory_mb
+from .seen import seen
 from .table import Row
 
 ISSUES = 500
@@ -51,7 +53,7 @@ class Worked(Struct, frozen=True):
 
 
 def web(bench: Bench) -> list[Row]:
-    return [*_cost(bench), _start(bench), *_pages(bench)]
+    return [*_cost(bench), _start(bench), *_pages(bench), *seen(bench, free_port())]
 
 
 def _cost(bench: Bench) -> list[Row]:

@@ -3,14 +3,21 @@ reader does in the page meanwhile stays his."""
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import expect
+import re
+from pathlib import Path
 
+import pytest
+from playwright.sync_api import Page, expect
+
+import sortie.web
+from sortie.web.feed import LOOK_EVERY
 from tests.cli.scene import BLOCK, REVIEW, WAIT, wait_until
 from tests.npm import TIME_TO_INSTALL
+from tests.store.sample import noted, seen
 
 from .browsed_scene import BrowsedScene
 from .browser import Visitors, log_in, until
+from .live_server import append, new_store, served
 from .server_scene import free_port
 
 pytestmark = TIME_TO_INSTALL
@@ -25,7 +32,7 @@ new MutationObserver((changes) => {
   if (page && page.dataset.follow !== "0") page.dataset.follow = "0";
 }).observe(document, { childList: true, subtree: true, attributeFilter: ["data-follow", "data-now"] });
 """
-# Every number that the stream told, in its order, and how often the service has spoken, which it does every second.
+# Every number that the stream told, in its order, and when by the page's clock; how often the service has spoken.
 LISTEN = """
 window.told = [];
 window.beats = 0;
@@ -36,22 +43,20 @@ window.EventSource = class extends Real {
     super(...given);
     this.addEventListener("change", (event) => {
       window.told.push(Number(event.lastEventId));
-      window.toldAt[event.lastEventId] = window.beats;
+      window.toldAt[event.lastEventId] = Date.now();
     });
     this.addEventListener("live", () => { window.beats += 1; });
   }
 };
 """
-# By the number of an event, how often the service spoke between telling of it and its place in the story.
-AWAIT = """
-window.waited = {};
-new MutationObserver(() => {
-  for (const one of document.querySelectorAll("#timeline li[id]")) {
-    const seq = one.id.slice(1);
-    if (seq in window.toldAt) window.waited[seq] ??= window.beats - window.toldAt[seq];
-  }
-}).observe(document, { childList: true, subtree: true });
+# When, by the page's clock, it asked for itself.
+ASKED = """
+window.askedAt = [];
+document.addEventListener("htmx:beforeRequest", () => window.askedAt.push(Date.now()));
 """
+# Within so many milliseconds an event is to be seen; so finely the clock of a page is moved.
+SEEN_WITHIN = 1000
+STEP = 10
 # The page's own seconds, however long they are, and which of them it was when it called itself stale.
 COUNT = """
 window.seconds = 0;
@@ -88,22 +93,42 @@ def test_what_happens_is_seen_without_a_reload(scene, visitors: Visitors):
         assert page.evaluate("window.isTheFirst")
 
 
-def test_an_event_is_seen_before_the_service_has_spoken_twice(scene, visitors: Visitors):
-    """A machine that has much else to do may be late once, and not each time."""
-    scene.issue(1, WAIT + REVIEW)
-    with scene.browsed():
-        page = visitors.page(scene.url, script=WATCH + LISTEN + AWAIT)
-        page.goto("/issues/T-1?all=1")
-        expect(page.locator("#transcript")).to_contain_text("standing by")
-        slowest = []
-        for verb in ("stop", "unpark") * 3:
-            before = max(scene.events())
-            assert scene.run(verb, "T-1").returncode == 0
-            until(page, "last => last in window.waited", max(scene.events()))
-            waited = page.evaluate("window.waited")
-            slowest.append(max(beats for seq, beats in waited.items() if int(seq) > before))
-        print(slowest)
-        assert min(slowest) <= 1
+def test_of_the_second_within_which_an_event_is_seen_we_wait_only_a_part():
+    """Of both delays that are ours, in the server and in the page, the rest is left for work."""
+    script = (Path(sortie.web.__file__).parent / "static" / "live.js").read_text()
+    (least_gap,) = re.findall(r"LEAST_GAP = (\d+);", script)
+    assert LOOK_EVERY * 1000 + int(least_gap) <= 0.9 * SEEN_WITHIN
+
+
+def test_nothing_else_in_a_page_waits_before_an_event_is_seen(tmp_path, visitors: Visitors):
+    """The clock of the page stands still where the test does not move it, so that no work counts, however slow the
+    machine is. How long all of it takes is measured by `bench/seen.py`."""
+    store = new_store(tmp_path / "sortie.db", seen("7"))
+    with served(store) as server:
+        page = visitors.page(server.url, script=WATCH + LISTEN + ASKED)
+        page.clock.install()
+        page.goto("/issues/DEMO-7?all=1")
+        until(page, "window.refreshes > 0")
+        page.clock.pause_at(page.evaluate("Date.now()") + 2 * SEEN_WITHIN)
+        # All but the first come when the page has just been refreshed.
+        waited = [wait_of_page(page, store, seq) for seq in (2, 3, 4, 5)]
+    assert max(waited) <= 0.9 * SEEN_WITHIN - LOOK_EVERY * 1000, waited
+
+
+def wait_of_page(page: Page, store: Path, seq: int) -> int:
+    """From the moment when the page is told of an event until it asks for what it then shows."""
+    asked = page.evaluate("window.askedAt.length")
+    append(store, noted(f"number {seq}", issue="7"))
+    until(page, "seq => seq in window.toldAt", seq)
+
+    def asked_at() -> int | None:
+        page.clock.run_for(STEP)
+        at: int | None = page.evaluate("asked => window.askedAt[asked]", asked)
+        return at
+
+    at: int = wait_until(asked_at)
+    until(page, "seq => document.querySelector(`#timeline #e${seq}`) !== null", seq)
+    return at - int(page.evaluate("seq => window.toldAt[seq]", seq))
 
 
 def test_kill_9_in_mid_stream_is_told_of_and_loses_and_repeats_nothing(scene, visitors: Visitors):

@@ -300,7 +300,7 @@ async def test_what_happens_while_the_store_is_read_is_not_told_late(store):
 
 @pytest.mark.parametrize("after", [3, 4])
 async def test_a_number_that_was_read_in_the_store_is_none_of_another_store(store, after):
-    """What all readers share may be a moment behind the store, from which `GET /api/v2/events` tells where to go on."""
+    """What all readers share may be a moment behind the store, where `GET /api/v2/events` looks for its `next`."""
     (store.parent / "WORKFLOW.md").write_text("---\n---\n")
     site = Site(store, store.parent / "WORKFLOW.md")
     with closing(LogWindow(site)) as log:
