@@ -45,8 +45,8 @@ ALLOWED["__main__"] = {"cli", "tools"}
 # The package itself re-exports on first use, from anywhere.
 ALLOWED["__init__"] = {*ALLOWED}
 
-# Modules of ours that run as processes, and the file that may start each: arrows that no import shows. Who starts one
-# loads nothing of it.
+# Modules of ours that run as processes, and the file that may start each: arrows that no import shows. Who starts
+# one loads nothing of it.
 STARTED = {
     "sortie.notify": "engine/notifying.py",
     "sortie.notify.addresses": "workflow/address_check.py",
