@@ -95,6 +95,48 @@ EXAMPLES: dict[str, tuple[Node, str]] = {
         ),
         "| k | v |\n| --- | --- |\n| a\\|b | 1 2 |",
     ),
+    "code in a table": (
+        doc(
+            node(
+                "table",
+                node("tableRow", node("tableHeader", paragraph("when")), node("tableHeader", paragraph("run"))),
+                node(
+                    "tableRow",
+                    node("tableCell", paragraph("always")),
+                    node("tableCell", node("codeBlock", text("if x:\n    y()"), language="python")),
+                ),
+                node("tableRow", node("tableCell", paragraph("never")), node("tableCell", paragraph())),
+            )
+        ),
+        "- **when:** always\n\n  **run:**\n\n  ```python\n  if x:\n      y()\n  ```\n"
+        "- **when:** never\n\n  **run:**",
+    ),
+    "a list in a table without names": (
+        doc(
+            node(
+                "table",
+                node(
+                    "tableRow",
+                    node("tableHeader", paragraph("todo")),
+                    node("tableCell", node("bulletList", item(paragraph("x")), item(paragraph("y")))),
+                ),
+            )
+        ),
+        "- todo\n\n  - x\n  - y",
+    ),
+    "names without rows": (
+        doc(node("table", node("tableRow", node("tableHeader", node("bulletList", item(paragraph("x"))))))),
+        "- - x",
+    ),
+    "extensions": (
+        doc(
+            leaf("extension", extensionType="com.atlassian", extensionKey="chart", parameters={"from": "2026"}),
+            paragraph("see ", leaf("inlineExtension", extensionType="com.atlassian", extensionKey="vote")),
+            node("bodiedExtension", paragraph("inside"), extensionKey="excerpt"),
+            leaf("extension", parameters={}),
+        ),
+        "[extension: chart]\n\nsee [extension: vote]\n\ninside\n\n[extension]",
+    ),
     "rule": (doc(paragraph("a"), {"type": "rule"}, paragraph("b")), "a\n\n---\n\nb"),
     "links": (
         doc(
@@ -215,6 +257,55 @@ def test_words_are_kept_however_deep_they_are() -> None:
         for _ in range(5_000):
             deep = node(kind, node("listItem", deep))
         assert "the bottom" in text_of(doc(paragraph("top"), deep))
+
+
+WORDS = st.text("abcdefgh", min_size=3, max_size=6)
+CODE = st.lists(st.builds(str.__add__, st.sampled_from(["", "  ", "    "]), WORDS), min_size=1, max_size=3)
+CELL_BLOCKS = st.recursive(
+    st.builds(paragraph, WORDS) | st.builds(lambda lines: node("codeBlock", text("\n".join(lines))), CODE),
+    lambda inner: st.builds(
+        lambda kind, content: node(kind, *(item(each) if kind.endswith("List") else each for each in content)),
+        st.sampled_from(["bulletList", "orderedList", "blockquote", "panel", "nestedExpand", "gizmo"]),
+        st.lists(inner, min_size=1, max_size=3),
+    ),
+    max_leaves=6,
+)
+CELLS = st.builds(
+    lambda kind, content: node(kind, *content),
+    st.sampled_from(["tableHeader", "tableCell"]),
+    st.lists(CELL_BLOCKS, max_size=3),
+)
+ROWS = st.builds(lambda cells: node("tableRow", *cells), st.lists(CELLS, max_size=3))
+
+
+def texts_in(value: Any) -> list[list[str]]:
+    """The lines of each, in the order of the document."""
+    if value["type"] == "text":
+        return [value["text"].split("\n")]
+    return [lines for each in value["content"] for lines in texts_in(each)]
+
+
+def stand_in(shown: list[str], lines: list[str]) -> bool:
+    """Whether they follow each other there, all behind the same margin."""
+    for place in range(len(shown) - len(lines) + 1):
+        margins = {
+            one.removesuffix(line) if one.endswith(line) else None
+            for one, line in zip(shown[place:], lines, strict=False)
+        }
+        if len(margins) == 1 and None not in margins:
+            return True
+    return False
+
+
+@given(st.lists(ROWS, max_size=4))
+def test_the_text_of_a_table_survives_with_its_lines_and_their_indentation(rows: list[Any]) -> None:
+    table = node("table", *rows)
+    shown = text_of(doc(table))
+    for lines in texts_in(table):
+        if len(lines) == 1:
+            assert lines[0].strip() in shown
+        else:
+            assert stand_in(shown.split("\n"), lines)
 
 
 JSON = st.recursive(

@@ -79,6 +79,10 @@ def leaf(node: Any) -> str:
         case "inlineCard" | "blockCard" | "embedCard":
             data = attributes(node).get("data")
             return _first(node, "url") or _first({"attrs": data}, "url")
+        case "extension" | "inlineExtension" | "bodiedExtension" | "multiBodiedExtension":
+            # What an app shows there is not in the document: that something is there, is.
+            key = _first(node, "extensionKey")
+            return _first(node, "text") or (f"[extension: {key}]" if key else "[extension]")
         case _:
             return words(node) or _first(node, "text", "shortName", "url", "title")
 

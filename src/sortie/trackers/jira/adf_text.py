@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any
 
 from .adf_nodes import INLINE, attributes, children, leaf, mark_in, marked, marks, one_line, type_of, whole, words
@@ -19,6 +19,8 @@ MOST_NESTED = 24
 LEFT_OUT = "[The rest is too long and left out.]"
 
 _UNWANTED = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# What a cell of a table has that stays the same in one line; all else that is no inline node does not.
+_FLAT = frozenset({"paragraph", "mediaSingle", "mediaGroup", "blockCard", "embedCard", "extension"})
 _PANELS = {"info": "Info", "tip": "Tip", "warning": "Warning", "error": "Error", "success": "Success"}
 
 
@@ -135,16 +137,16 @@ class _Reader:
         return "\n".join(found)
 
     def _table(self, node: Any, depth: int) -> str:
-        lines: list[str] = []
-        for row in self._taken(children(node)):
-            cells = [*self._taken(children(row))]
-            texts = [
-                one_line(" ".join(self.blocks(children(cell), depth + 1))).replace("|", r"\|") for cell in cells
-            ]
-            lines.append(f"| {' | '.join(texts)} |")
-            if len(lines) == 1 and cells and all(type_of(cell) == "tableHeader" for cell in cells):
-                lines.append(f"|{' --- |' * len(cells)}")
-        return "\n".join(lines)
+        """As rows of one line each, unless a cell has what means something by its lines: code, lists, quotes."""
+        rows = [[*self._taken(children(row))] for row in self._taken(children(node))]
+        texts = [[self.blocks(children(cell), depth + 1) for cell in row] for row in rows]
+        has_names = bool(rows and rows[0]) and all(type_of(cell) == "tableHeader" for cell in rows[0])
+        if all(_is_flat(cell) for row in rows for cell in row):
+            return _in_lines(texts, has_names=has_names)
+        has_names = has_names and len(rows) > 1 and all(map(_is_flat, rows[0]))
+        names = [one_line(" ".join(parts)) for parts in texts[0]] if has_names else []
+        found = [_row(parts, names) for parts in texts[has_names:]]
+        return "\n".join(_prefixed(row, "- ", "  ") for row in found if row)
 
     def _inline(self, nodes: Sequence[Any], depth: int) -> str:
         found: list[str] = []
@@ -183,6 +185,31 @@ class _Reader:
     def _counted(self, text: str) -> str:
         self._size += len(text)
         return text[: LONGEST_TEXT + 1]
+
+
+def _is_flat(cell: Any) -> bool:
+    return all(type_of(each) in INLINE | _FLAT for each in children(cell))
+
+
+def _in_lines(rows: Sequence[Sequence[Sequence[str]]], *, has_names: bool) -> str:
+    """A table as Markdown has it; of each cell there are its blocks."""
+    texts = [[one_line(" ".join(parts)).replace("|", r"\|") for parts in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in texts]
+    if has_names:
+        lines.insert(1, f"|{' --- |' * len(rows[0])}")
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[Sequence[str]], names: Sequence[str]) -> str:
+    """Block below block, behind the name of its column where that has one."""
+    found: list[str] = []
+    for parts, name in zip_longest(cells, names, fillvalue=""):
+        sign = f"{name}:" if "*" in name else f"**{name}:**"
+        if name and len(parts) == 1 and "\n" not in parts[0]:
+            found.append(f"{sign} {parts[0]}")
+        else:
+            found += [*([sign] if name else []), *parts]
+    return "\n\n".join(found)
 
 
 def _box(_place: int, item: Any) -> str:
