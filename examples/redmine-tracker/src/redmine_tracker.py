@@ -173,7 +173,7 @@ class RedmineTracker:
             state=record.status.name,
             description=_lines(record.description),
             priority=facts.ranks.get(record.priority.id) if record.priority else None,
-            labels=(record.category.name,) if record.category else (),
+            labels=(record.category.name.lower(),) if record.category else (),
             assignee=record.assigned_to.name if record.assigned_to else "",
             issue_type=record.tracker.name if record.tracker else "",
             url=f"{self._url}/issues/{record.id}",

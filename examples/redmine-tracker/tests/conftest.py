@@ -74,6 +74,11 @@ class Redmine:
             self.edit(str(made["id"]), status_id=self.statuses[state])
         return str(made["id"])
 
+    def category(self, project, name):
+        """A new one of the project; the answer is its id."""
+        body = {"issue_category": {"name": name}}
+        return self("POST", f"/projects/{project}/issue_categories.json", body, by="admin")["issue_category"]["id"]
+
     def edit(self, issue_id, by="person", **fields):
         self("PUT", f"/issues/{issue_id}.json", {"issue": fields}, by=by)
 

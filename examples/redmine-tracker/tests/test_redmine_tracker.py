@@ -24,6 +24,8 @@ class TestRedmineTracker(TrackerContract):
                 self.redmine.edit(self.ids[issue.id], subject=issue.title, status_id=status)
             else:
                 fields = {"subject": issue.title, "description": issue.description}
+                if issue.labels:  # an issue has one category
+                    fields["category_id"] = self.redmine.category(self.project, issue.labels[0])
                 self.ids[issue.id] = self.redmine.issue(self.project, state=issue.state, **fields)
                 for comment in issue.comments or ():
                     self.redmine.edit(self.ids[issue.id], notes=comment.body)

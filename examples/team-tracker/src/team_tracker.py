@@ -67,4 +67,5 @@ class BoardTracker:
 
     def _read(self, path: Path) -> Issue:
         issue = msgspec.json.decode(path.read_bytes(), type=Issue)
-        return replace(issue, state=path.parent.name, comments=issue.comments or ())
+        labels = tuple(label.lower() for label in issue.labels)
+        return replace(issue, state=path.parent.name, labels=labels, comments=issue.comments or ())

@@ -53,7 +53,7 @@ class MemoryTracker:
         terminal_states: Collection[str] = (),
         other_states: Collection[str] = (),
     ) -> None:
-        self.issues = {issue.id: _with_comments(issue) for issue in issues}
+        self.issues = {issue.id: _as_told(issue) for issue in issues}
         self._active = {state.lower() for state in active_states}
         self._terminal = {state.lower() for state in terminal_states}
         self._known = {state.lower(): state for state in (*active_states, *terminal_states, *other_states)}
@@ -149,8 +149,9 @@ class ManualClock(Clock):
         self._set_ahead = seconds
 
 
-def _with_comments(issue: Issue) -> Issue:
-    return issue if issue.comments is not None else replace(issue, comments=())
+def _as_told(issue: Issue) -> Issue:
+    """As every tracker tells it: with its comments, and with labels in lower case."""
+    return replace(issue, comments=issue.comments or (), labels=tuple(label.lower() for label in issue.labels))
 
 
 def _now() -> str:

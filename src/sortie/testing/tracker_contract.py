@@ -73,6 +73,13 @@ class TrackerContract(ABC):
             assert _bodies(found) == ["Is it urgent?", "Yes."]
             assert (await tracker.fetch_issue("3")).comments == ()
 
+    async def test_labels_are_told_in_lower_case(self, tmp_path: Path) -> None:
+        """Whoever has no labels, or one only, may leave out what does not fit."""
+        async with self._on(tmp_path, replace(FIRST, labels=("Backend", "CI"))) as tracker:
+            (listed,) = (await tracker.fetch_candidates()).issues
+            assert {*listed.labels} <= {"backend", "ci"}
+            assert (await tracker.fetch_issue("1")).labels == listed.labels
+
     async def test_states_are_told_of_those_that_exist(self, tmp_path: Path) -> None:
         async with self._on(tmp_path, FIRST, FINISHED) as tracker:
             assert await tracker.fetch_states(["3", "nobody", "1"]) == {"1": "Todo", "3": "Done"}

@@ -37,7 +37,12 @@ class TestGitHubTracker(TrackerContract):
                 for comment in issue.comments or ():
                     self.scene.comment(self.numbers[issue.id], comment.body)
             state = "closed" if issue.state in TERMINAL_STATES else "open"
-            fields = {"title": issue.title, "body": issue.description, "state": state, "labels": [issue.state]}
+            fields = {
+                "title": issue.title,
+                "body": issue.description,
+                "state": state,
+                "labels": [issue.state, *issue.labels],
+            }
             self.scene.edit(self.numbers[issue.id], **fields)
         for issue in issues:
             places = [f"{REPOSITORY}#{self.numbers[blocker.id]}" for blocker in issue.blocked_by]

@@ -40,6 +40,7 @@ class TestJira(TrackerContract):
                     self._ids[issue.id] = store.add().id
                 stored = store.issues[self._ids[issue.id]]
                 stored.summary, stored.updated = issue.title, store.now()
+                stored.labels = [*issue.labels]
                 stored.description = paragraph(issue.description) if issue.description else None
                 store.move(stored, issue.state)
                 for comment in issue.comments or ():

@@ -56,7 +56,7 @@ async def test_an_issue_is_told_in_all_its_parts(jira: JiraFake, tracker: JiraTr
     found = await tracker.fetch_issue(str(issue.id))
     assert (found.id, found.identifier, found.title, found.state) == ("10002", "PROJ-2", "Fix the build", "Todo")
     assert found.description == "It fails.\nSince today."
-    assert (found.priority, found.labels, found.issue_type) == (2, ("CI", "build"), "Bug")
+    assert (found.priority, found.labels, found.issue_type) == (2, ("ci", "build"), "Bug")
     assert (found.assignee, found.parent) == ("Sortie Bot", IssueRef("10001", "PROJ-1"))
     assert found.url == f"{jira.url}/browse/PROJ-2"
     assert found.blocked_by == (Blocker("10003", "PROJ-3", "In Review"),)

@@ -185,7 +185,7 @@ def issue_of(record: Record, site: str, blocking_link: str, comments: tuple[Comm
         state=record.state,
         description=text_of(fields.description),
         priority=int(rank) if rank.isascii() and rank.isdigit() and len(rank) < 10 else None,
-        labels=tuple(fields.labels or ()),
+        labels=tuple(label.lower() for label in fields.labels or ()),
         assignee=assignee.display_name or "",
         issue_type=_name(fields.issuetype),
         url=f"{site}/browse/{record.key}" if site else "",
