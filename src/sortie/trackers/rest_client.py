@@ -23,7 +23,7 @@ from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..protocol.foreign_text import readable
 from ..protocol.web_address import address_problem
-from .rate_limits import MINUTE, CallBudget, Told, limited_until, told
+from .rate_limits import MINUTE, CallBudget, Refusals, Told, told
 from .response_cache import ResponseCache, next_page
 from .tracker import CallUse
 
@@ -73,6 +73,10 @@ class Bounds(Struct, frozen=True, kw_only=True):
     answer: int = 32 * 1024 * 1024
 
 
+class TooLarge(TrackerError):
+    """An answer has more bytes than anybody keeps: less at once may be asked for."""
+
+
 class Reply(Struct, frozen=True, kw_only=True):
     """An answer that is no error. `unchanged`: the server said that it is the same as before. `next_page` are the
     parameters of the page after this one, None on the last."""
@@ -112,6 +116,7 @@ class RestClient:
         headers: Mapping[str, str] | None = None,
         secrets: Collection[str] = (),
         bounds: Bounds | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._name = name
         self._endpoint = endpoint.rstrip("/")
@@ -124,11 +129,13 @@ class RestClient:
         self._known = ResponseCache()
         self._connections = anyio.Semaphore(CONNECTIONS)  # to wait for a free one is no failure of the server
         self._http: AsyncClient | None = None
+        self._clock = clock
         self._told = Told()
+        self._refusals = Refusals()
         self._held: dict[str, float] = {}
 
     def call_use(self) -> CallUse:
-        now, core = time.time(), self._told
+        now, core = self._clock(), self._told
         held = max(self._held.get(kind, 0.0) for kind in ("", "core"))  # what holds searches alone holds no run
         return CallUse(
             made=self._budget.made,
@@ -195,7 +202,7 @@ class RestClient:
     async def _admitted(self, asked: _Asked, *, look: bool) -> None:
         """Wait a little for the budget; raise where the server or the budget wants no call for longer."""
         until = max(self._held.get(asked.bucket, 0.0), self._held.get("", 0.0))
-        if until > time.time():
+        if until > self._clock():
             raise self._limited(f"{self._name} wants no more calls for now", until)
         what = f"{asked} {asked.params} {asked.json}" if look else ""
         while wait := self._budget.take(look=look, what=what):
@@ -203,7 +210,7 @@ class RestClient:
                 raise self._too_small()
             if look or wait > LONGEST_WAIT_FOR_BUDGET:
                 used = f"the {self._budget.share()} of tracker.calls_per_minute are used up"
-                raise self._limited(used, time.time() + wait)
+                raise self._limited(used, self._clock() + wait)
             await anyio.sleep(wait)
 
     async def _tried(self, asked: _Asked, proof: Mapping[str, str]) -> Reply:
@@ -233,11 +240,13 @@ class RestClient:
         if response.status_code == 304 and known:
             # Another page may have come after one that is as it was; not every server says so again.
             following = self._following(response, asked) or known.next_page
+            self._refusals.heeded(self._clock())
             return Reply(status=200, body=known.body, unchanged=True, next_page=following)
         if not 200 <= response.status_code < 300:
             refusal = self._refusal(response, body, asked)
             refusal.status = response.status_code
             raise refusal
+        self._refusals.heeded(self._clock())
         following = self._following(response, asked)
         if asked.method == "GET":
             self._known.keep(asked.path, asked.params, response.headers.get("etag", ""), body, following)
@@ -258,12 +267,13 @@ class RestClient:
             body += chunk
             if len(body) > self._bounds.answer:
                 size = f"more than {self._bounds.answer:,} bytes"
-                raise self._error(TrackerError.PAYLOAD, f"{self._name} answered {asked} with {size}")
+                problem = self._shown(f"{self._name} answered {asked} with {size}.")
+                raise TooLarge(TrackerError.PAYLOAD, problem)
         return bytes(body)
 
     def _heed(self, headers: Mapping[str, str], bucket: str) -> None:
         """What the server counts."""
-        count = told(headers, time.time())
+        count = told(headers, self._clock())
         if count.limit is None:
             return
         if headers.get("x-ratelimit-resource", bucket) == "core":
@@ -273,7 +283,7 @@ class RestClient:
 
     def _refusal(self, response: Response, body: bytes, asked: _Asked) -> TrackerError:
         headers, status, message = response.headers, response.status_code, _message_in(body)
-        if until := limited_until(status, headers, message, time.time()):
+        if until := self._refusals.limited_until(status, headers, message, self._clock()):
             # A count that is used up holds calls of its kind; "not now" holds all of them.
             kind = asked.bucket if headers.get("x-ratelimit-remaining") == "0" else ""
             self._held[kind] = max(self._held.get(kind, 0.0), until)
@@ -305,7 +315,7 @@ class RestClient:
             f"One look takes more than the {budget.of_looks} calls a minute that tracker.calls_per_minute:"
             f" {budget.per_minute} leaves for looking, so none comes to its end."
         )
-        failure = TrackerError(TrackerError.RATE_LIMITED, message, fix=_RAISE_BUDGET, until=time.time() + MINUTE)
+        failure = TrackerError(TrackerError.RATE_LIMITED, message, fix=_RAISE_BUDGET, until=self._clock() + MINUTE)
         failure.passing = False
         return failure
 

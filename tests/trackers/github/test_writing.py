@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import socket
+from typing import Any
 
 import anyio
 import pytest
@@ -16,6 +16,7 @@ from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.tracker import Candidates
 from sortie.trackers.trust import judged_tracker
 from tests.npm import TIME_TO_INSTALL
+from tests.servers.emulate import REPOSITORY
 from tests.servers.fault_proxy import Answer, dropped, refused
 from tests.servers.github_scene import ISSUES, GitHubScene
 
@@ -35,39 +36,6 @@ async def test_a_move_between_labels_adds_before_it_removes_and_leaves_the_rest(
     assert scene.labels(number) == ["In Progress", "bug"]
     methods = [asked.method for asked in scene.server.asked(WRITES)]
     assert methods == ["POST", "DELETE", "DELETE"]
-    await tracker.aclose()
-
-
-@pytest.mark.parametrize(
-    ("state", "labels", "reason"),
-    [("Done", ["Done", "bug"], "completed"), ("Wontfix", ["Wontfix", "bug"], "not_planned")],
-)
-async def test_a_terminal_state_closes_the_issue_in_one_call(
-    scene: GitHubScene, state: str, labels: list[str], reason: str
-) -> None:
-    number = scene.open("Task", "bug", "Todo", "In Progress")
-    tracker = scene.tracker()
-    await tracker.transition(str(number), state)
-    record = scene.record(number)
-    assert (record["state"], record["state_reason"], scene.labels(number)) == ("closed", reason, labels)
-    assert len(scene.server.asked(WRITES)) == 1
-    scene.server.forget()
-    await tracker.transition(str(number), "Todo")
-    assert (scene.record(number)["state"], scene.labels(number)) == ("open", ["Todo", "bug"])
-    assert len(scene.server.asked(WRITES)) == 1
-    await tracker.aclose()
-
-
-async def test_open_and_closed_are_states_without_a_label(scene: GitHubScene) -> None:
-    number = scene.open("Task", "bug", "Todo")
-    tracker = scene.tracker()
-    for state in ("closed", "open"):
-        await tracker.transition(str(number), state)
-        assert (scene.record(number)["state"], scene.labels(number)) == (state, ["bug"])
-    await tracker.transition(str(number), "Todo")
-    await tracker.transition(str(number), "open")
-    assert scene.labels(number) == ["bug"]
-    assert await tracker.fetch_states([str(number)]) == {str(number): "open"}
     await tracker.aclose()
 
 
@@ -120,25 +88,6 @@ async def test_an_answer_that_was_lost_does_not_matter(scene: GitHubScene, targe
     await tracker.aclose()
 
 
-@pytest.mark.parametrize("target", ["Done", "Todo"])
-async def test_a_label_that_somebody_gave_meanwhile_stays(scene: GitHubScene, target: str) -> None:
-    """Where the whole list of labels is written, an older one is not written a second time."""
-    number = scene.open("Task", "Todo" if target == "Done" else "Done", "bug")
-    scene.edit(number, state="open" if target == "Done" else "closed")
-    tracker = scene.tracker()
-
-    def edited(line: socket.socket) -> None:
-        present = [label["name"] for label in scene.record(number)["labels"]]
-        scene.edit(number, labels=[*present, "security"])
-        line.close()
-
-    scene.server.fail("PATCH .*", Answer(deed=edited))
-    await tracker.transition(str(number), target)
-    assert scene.labels(number) == sorted([target, "bug", "security"])
-    assert len(scene.server.asked("PATCH .*")) == 2
-    await tracker.aclose()
-
-
 async def test_a_move_whose_answer_was_lost_shows_at_once(scene: GitHubScene) -> None:
     """Also where the lists are behind."""
     number = scene.open("Task", "Todo")
@@ -148,7 +97,6 @@ async def test_a_move_whose_answer_was_lost_shows_at_once(scene: GitHubScene) ->
     scene.server.fail("PATCH .*", dropped(), is_done_first=True)
     await tracker.transition(str(number), "Done")
     assert (await tracker.fetch_candidates()).issues == ()
-    assert len(scene.server.asked("PATCH .*")) == 1
     await tracker.aclose()
 
 
@@ -162,15 +110,48 @@ async def test_a_label_that_somebody_took_away_meanwhile_is_no_error(scene: GitH
     await tracker.aclose()
 
 
-async def test_labels_that_github_drops_silently_are_an_error(scene: GitHubScene) -> None:
+@pytest.mark.parametrize("target", ["Done", "In Progress"])
+async def test_a_label_that_github_drops_silently_is_an_error_and_nothing_is_closed(
+    scene: GitHubScene, target: str
+) -> None:
     """So it does for an account that may close its own issue, but not label it."""
     number = scene.open("Task", "Todo")
     tracker = scene.tracker()
     scene.overlay.drops_labels = True
     with pytest.raises(TrackerError) as failure:
-        await tracker.transition(str(number), "Done")
+        await tracker.transition(str(number), target)
     assert failure.value.kind == TrackerError.AUTH
     assert "Triage" in failure.value.fix
+    assert (scene.record(number)["state"], scene.labels(number)) == ("open", ["Todo"])
+    await tracker.aclose()
+
+
+async def test_a_label_that_cannot_be_taken_away_is_an_error_though_github_says_there_is_none(
+    scene: GitHubScene,
+) -> None:
+    number = scene.open("Task", "Todo", "In Review")
+    tracker = scene.tracker()
+    scene.server.fail("DELETE .*", refused(404, "Not Found"))
+    with pytest.raises(TrackerError) as failure:
+        await tracker.transition(str(number), "In Progress")
+    assert failure.value.kind == TrackerError.AUTH
+    assert f"did not take the label from {REPOSITORY}#{number}" in str(failure.value)
+    await tracker.aclose()
+
+
+async def test_an_issue_that_vanishes_during_its_move_is_not_found(scene: GitHubScene) -> None:
+    number = scene.open("Task", "Todo")
+    tracker = scene.tracker()
+
+    def vanishes(record: dict[str, Any]) -> dict[str, Any]:
+        del scene.overlay.spoiled[number]
+        scene.overlay.gone.add(number)
+        return record
+
+    scene.overlay.spoiled[number] = vanishes
+    with pytest.raises(TrackerError) as failure:
+        await tracker.transition(str(number), "Done")
+    assert failure.value.kind == TrackerError.NOT_FOUND
     await tracker.aclose()
 
 
@@ -329,9 +310,10 @@ async def test_a_comment_that_is_too_long_keeps_our_last_line(scene: GitHubScene
     tracker = scene.tracker()
     await tracker.comment(str(number), mark("Output:\n" + "x" * 100_000, "effect-7"))
     (comment,) = (await tracker.fetch_issue(str(number))).comments or ()
-    assert mark_of(comment.body) == "effect-7"
-    assert len(comment.body) == LONGEST_BODY
-    assert "left out" in comment.body
+    (written,) = scene.comments(number)
+    assert mark_of(comment.body) == mark_of(written["body"]) == "effect-7"
+    assert len(written["body"]) == LONGEST_BODY
+    assert "left out" in written["body"]
     await tracker.aclose()
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...core.model import Comment
 from ...core.observe import mark_of
+from ..long_comments import LONGEST_MARK, kept
+from ..rest_client import TooLarge
 from .api import GitHubApi
 from .records import Record, read_comment
 
 PAGE = 100
+# Of comments that are long, a page of so many may be too large an answer; each number is a part of the one before.
+SMALLER = {PAGE: 20, 20: 4, 4: 1}
 # 2,500 comments: after so many GitHub takes no more of most people. Were there fewer pages, each comment of a
 # stranger could push one out that counts, and that would look as if a person had changed something.
 MOST_PAGES = 25
 LONGEST_BODY = 65_536
-LONGEST_MARK = 1000
 CUT = "\n\n*(The rest was too long for a comment on GitHub and is left out.)*"
 
 
@@ -27,15 +32,41 @@ async def read_comments(api: GitHubApi, record: Record, most_pages: int = MOST_P
     for page in range(first, first + most_pages + 1):
         if following is None:
             break
-        params = {"per_page": str(PAGE), **following}
-        reply = await api.get(f"/issues/{record.number}/comments", params)
-        for raw in reply.read(list[Any]):
-            if comment := read_comment(raw):
-                found[comment.id] = comment
-        # A full page stays as it is when another one follows it, and its tag may do so too: then the number counts.
-        is_more = page * PAGE < record.comments
-        following = reply.next_page or ({"page": str(page + 1)} if is_more else None)
+        comments, following = await _page(api, record, page, following)
+        found |= {comment.id: comment for comment in comments}
     return (*([Comment("", "", note)] if first > 1 else ()), *found.values())
+
+
+async def _page(
+    api: GitHubApi, record: Record, page: int, asked: dict[str, str], size: int = PAGE
+) -> tuple[list[Comment], dict[str, str] | None]:
+    """The comments of one page, and what asks for the next one, if there is one."""
+    try:
+        reply = await api.get(f"/issues/{record.number}/comments", {"per_page": str(size), **asked})
+    except TooLarge:
+        if size not in SMALLER:
+            raise
+        return await _in_parts(api, record, page, size)
+    raws = reply.read(list[Any])
+    comments = [replace(comment, body=kept(comment.body)) for comment in map(read_comment, raws) if comment]
+    # A full page stays as it is when another one follows it, and its tag may do so too: then the number counts.
+    is_more = page * size < record.comments
+    return comments, reply.next_page or ({"page": str(page + 1)} if is_more else None)
+
+
+async def _in_parts(
+    api: GitHubApi, record: Record, page: int, size: int
+) -> tuple[list[Comment], dict[str, str] | None]:
+    """The same page in smaller ones."""
+    parts = size // SMALLER[size]
+    found: list[Comment] = []
+    following: dict[str, str] | None = None
+    for part in range((page - 1) * parts + 1, page * parts + 1):
+        comments, following = await _page(api, record, part, {"page": str(part)}, SMALLER[size])
+        found += comments
+        if following is None:
+            break
+    return found, following and {"page": str(page + 1)}
 
 
 def fitting(body: str) -> str:

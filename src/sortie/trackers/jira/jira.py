@@ -16,6 +16,7 @@ from ...core.model import Comment, Finding, Issue
 from ...core.policy import Policy
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
+from ..rest_client import TooLarge
 from ..tracker import CallUse, Candidates, TrackerSettings
 from . import jql
 from .adf_write import comment_document
@@ -172,18 +173,24 @@ class JiraTracker:
         page = await self._comment_page(path, 0)
         start = max((page.total - self.most_comments) // PER_PAGE, 0) * PER_PAGE
         note = f"[The first {start} comments are left out.]"
-        found = [] if start else page.comments
+        # Each page is read at once: what it was read from may be a thousand times as large.
+        found = [] if start else _read(page)
         read_to = start or len(page.comments)
         while page.comments and read_to < page.total:
             page = await self._comment_page(path, read_to)
-            found += page.comments
+            found += _read(page)
             read_to += len(page.comments)
-        comments = [comment for comment in map(comment_of, found) if comment]
-        return (*([Comment("", "", note)] if start else ()), *comments)
+        return (*([Comment("", "", note)] if start else ()), *found)
 
-    async def _comment_page(self, path: str, start: int) -> CommentPage:
-        asked = {"orderBy": "created", "startAt": str(start), "maxResults": str(PER_PAGE)}
-        return read(await self._api.ask("GET", f"{path}/comment", asked), CommentPage)
+    async def _comment_page(self, path: str, start: int, most: int = PER_PAGE) -> CommentPage:
+        """Shorter where so many at once are too large an answer."""
+        asked = {"orderBy": "created", "startAt": str(start), "maxResults": str(most)}
+        try:
+            return read(await self._api.ask("GET", f"{path}/comment", asked), CommentPage)
+        except TooLarge:
+            if most == 1:
+                raise
+            return await self._comment_page(path, start, most // 5 or 1)
 
     async def _site_address(self) -> str:
         """Where people see the issues: behind Atlassian's gateway Jira has to be asked for it, once."""
@@ -202,6 +209,10 @@ class JiraTracker:
             return f"{ISSUE}/{issue_id}"
         shown = readable(issue_id, 100)
         raise TrackerError(TrackerError.NOT_FOUND, f'Jira has no issue "{shown}": that is neither an id nor a key.')
+
+
+def _read(page: CommentPage) -> list[Comment]:
+    return [comment for comment in map(comment_of, page.comments) if comment]
 
 
 def _usable(raw: Raw) -> Record:

@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 from ...core.model import Blocker, Comment, Issue, IssueRef
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
+from ..long_comments import kept
 from ..rest_client import Reply
 from .adf_text import text_of
 
@@ -218,7 +219,7 @@ def comment_of(raw: Raw) -> Comment | None:
     return Comment(
         id=record.id,
         author=author.display_name or "",
-        body=text_of(record.body),
+        body=kept(text_of(record.body)),
         created_at=in_utc(record.created),
         author_id=author.account_id or "",
         association=author.account_type or "",
