@@ -135,11 +135,25 @@ async def _tried(
 
 async def _move(effect: EffectPlanned, source: Source, *, by_hand: bool) -> str:
     """Only an issue that is to be worked on now is moved: people move issues too, and so did we before a crash."""
-    issue, policy = await source.fetch(effect.issue_id), source.policy
-    if not is_workable(policy, issue.state, by_hand=by_hand):
-        return issue.state
+    state = await _state_of(effect.issue_id, source)
+    if not is_workable(source.policy, state, by_hand=by_hand):
+        return state
     await source.transition(effect.issue_id, effect.argument)
     return effect.argument
+
+
+async def _state_of(issue_id: str, source: Source) -> str:
+    """Without its comments, of which there may be thousands. Where looks have used up the calls that they have, the
+    issue itself is asked for: of those some are kept for runs."""
+    try:
+        states = await source.fetch_states([issue_id])
+    except TrackerError as error:
+        if error.kind != TrackerError.RATE_LIMITED:
+            raise
+        return (await source.fetch(issue_id)).state
+    if issue_id not in states:
+        raise TrackerError(TrackerError.NOT_FOUND, f"The issue {issue_id} is no longer in the tracker.")
+    return states[issue_id]
 
 
 async def _is_there(effect: EffectPlanned, source: Source) -> bool:
@@ -177,8 +191,8 @@ async def show_progress(issue: Issue, begun_in: str, source: Source, context: Co
         return ""
     try:
         with anyio.fail_after(TRACKER_DEADLINE):
-            found = await source.fetch(issue.id)
-        if found.state != begun_in:
+            found = await _state_of(issue.id, source)
+        if found != begun_in:
             context.figures.counts.add("dispatch_transitions", result="skipped")
             return ""
         with anyio.CancelScope(shield=True), anyio.fail_after(TRACKER_DEADLINE):
