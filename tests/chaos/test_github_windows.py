@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from sortie.core.observe import mark_of
@@ -39,6 +40,8 @@ HANDED_OVER = (
     "DELETE labels in-progress",
     "POST comments",
 )
+# What closes an issue that an agent works on.
+CLOSING = ("POST labels done", "PATCH", "DELETE labels in-progress")
 # Of a run that ends blocked: the same but for the hand-over.
 BLOCKED_COMMENT = 4
 LEFT_TO_A_PERSON = 3
@@ -220,16 +223,31 @@ def test_killed_at_the_last_comment_a_blocked_issue_stays_parked(
 
 
 @pytest.mark.parametrize("is_done", [False, True], ids=["not-done", "done"])
+@pytest.mark.parametrize("which", CLOSING)
 def test_killed_while_an_agent_closes_its_issue_it_is_closed_once(
-    project: Project, scene: GitHubScene, is_done: bool
+    project: Project, scene: GitHubScene, which: str, is_done: bool
 ):
-    """Open, closed and labels change in one call: there is nothing between."""
+    """Before it is closed it is worked on again. Once it is, nobody looks after a label of its former state: that
+    counts for nothing there, and goes when the move is made again."""
     workflow(project, scene, tools={"credentials": "broker"}, tracker={"comments": {"on_completion": False}})
     issue = opened(
-        project, scene, f"{sys.executable} {AGENT} {shlex.quote(json.dumps([CLOSE]))}", "todo", "backend"
+        project, scene, f"{sys.executable} {AGENT} {shlex.quote(json.dumps([CLOSE]))}", "in-progress", "backend"
     )
-    killed_at(project, scene, "PATCH", is_done=is_done)
+    killed_at(project, scene, which, is_done=is_done)
     assert scene.record(1)["state"] == "closed"
-    assert scene.labels(1) == ["backend", "done"]
+    is_last_left_out = which == CLOSING[-1] and not is_done
+    is_end_missing = is_last_left_out or (which == "PATCH" and is_done)
+    assert scene.labels(1) == ["backend", "done", *(["in-progress"] if is_end_missing else [])]
     assert max(Counter(marks(scene, issue)).values(), default=0) <= 1
     assert project.living() == []
+    anyio.run(made_again, scene)
+    assert scene.labels(1) == ["backend", "done"]
+
+
+async def made_again(scene: GitHubScene) -> None:
+    tracker = scene.tracker(
+        active_states=("todo", "in-progress"), in_progress_state="in-progress", terminal_states=("done", "wontfix")
+    )
+    assert await tracker.fetch_states(["1"]) == {"1": "done"}
+    await tracker.transition("1", "done")
+    await tracker.aclose()

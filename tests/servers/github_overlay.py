@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
-from .emulate import OWNER, REPOSITORY, Emulate
+from .emulate import NAME, OWNER, REPOSITORY, Emulate
 from .fault_proxy import Answer, Asked, bad_credentials, refused
 
 ROLES = ("admin", "maintain", "push", "triage", "pull")
@@ -60,16 +60,15 @@ class GitHubOverlay:
             return refused(410, "This issue was deleted")
         if number in self.moved:
             return refused(301, "Moved Permanently", location="https://api.github.com/repositories/1/issues/1")
+        if self.drops_labels and asked.method == "POST" and rest == "/labels":
+            return Answer(200, json.dumps(self._record(f"{REPOSITORY}#{number}")["labels"]).encode(), JSON)
         if self.has_features and rest in ("/dependencies/blocked_by", "/sub_issues"):
             places = (self.blocked_by if rest.startswith("/dep") else self.sub_issues).get(number, [])
             return Answer(200, json.dumps([self._record(place) for place in places]).encode(), JSON)
         return None
 
     def passed_on(self, asked: Asked) -> Asked:
-        body = asked.body
-        if self.drops_labels and asked.method == "PATCH":
-            body = json.dumps({key: value for key, value in json.loads(body).items() if key != "labels"}).encode()
-        return replace(asked, body=body, headers={**asked.headers, "authorization": f"Bearer {self._token}"})
+        return replace(asked, headers={**asked.headers, "authorization": f"Bearer {self._token}"})
 
     def completed(self, asked: Asked, answer: Answer) -> Answer:
         path = urlsplit(asked.path).path
@@ -152,6 +151,7 @@ class AppAtGitHub:
         self.lasts = 3600.0
         self.is_installed = True
         self.permissions = {"issues": "write", "metadata": "read"}
+        self.repositories = [NAME]
         self._app_id = app_id
         self._key = public_key
         self._installation = installation
@@ -168,9 +168,17 @@ class AppAtGitHub:
             return Answer(200, json.dumps(self._told()).encode(), JSON)
         if path != f"/app/installations/{self._installation}/access_tokens" or asked.method != "POST":
             return refused(404, "Not Found")
+        wanted = json.loads(asked.body or b"{}")
+        if set(wanted.get("repositories", [])) - {*self.repositories}:
+            return refused(
+                422, "There is at least one repository that is not accessible to the parent installation."
+            )
+        permissions = wanted.get("permissions", self.permissions)
+        if any(self.permissions.get(name) not in (level, "write") for name, level in permissions.items()):
+            return refused(422, "The permissions requested are not granted to this installation.")
         self.given.append(f"ghs_{len(self.given)}{time.time_ns()}secret")
         ends_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + self.lasts))
-        told = {"token": self.given[-1], "expires_at": ends_at, "permissions": self.permissions}
+        told = {"token": self.given[-1], "expires_at": ends_at, "permissions": permissions}
         return Answer(201, json.dumps(told).encode(), JSON)
 
     def _told(self) -> dict[str, Any]:

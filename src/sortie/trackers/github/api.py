@@ -86,14 +86,18 @@ class GitHubApi:
             reply = await self.get(f"/issues/{number}", look=look)
         except TrackerError as error:
             raise await self.about(error) from error.__cause__
-        try:
-            record = read_record(reply.read(dict[str, Any]), self.repository)
-        except Unusable as problem:
-            raise TrackerError(TrackerError.PAYLOAD, str(problem)) from problem
+        record = self.record_in(reply)
         if record.is_pull_request or record.repository != self.repository:
             message = f"{self.repository}#{number} is no issue of this repository."
             raise TrackerError(TrackerError.NOT_FOUND, message)
         return record
+
+    def record_in(self, reply: Reply) -> Record:
+        """The issue that this answer is."""
+        try:
+            return read_record(reply.read(dict[str, Any]), self.repository)
+        except Unusable as problem:
+            raise TrackerError(TrackerError.PAYLOAD, str(problem)) from problem
 
     async def about(self, error: TrackerError) -> TrackerError:
         """What an error about an issue means: not found only where the repository itself can be seen."""

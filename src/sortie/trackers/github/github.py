@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from ...core.model import Blocker, Finding, Issue
 from ...errors import TrackerError
 from ...protocol.foreign_text import parse_time
-from ..rest_client import PAUSES, Reply
 from ..tracker import CallUse, Candidates, TrackerSettings
 from .api import GitHubApi
 from .blockers import Blockers
@@ -25,10 +24,10 @@ from .comments import fitting, read_comments
 from .examination import examine
 from .listing import Listed, Listing
 from .own_writes import OwnWrites, seconds
-from .records import Record, Unusable, read_record
+from .records import Record, read_labels
 from .settings import problems
 from .state_lookup import StateLookup
-from .states import Add, Rewrite, Standing, States, Step, after
+from .states import CLOSED, OPEN, Add, Remove, Standing, States, Step, Switch
 
 LONGEST_STATE = 100
 
@@ -161,57 +160,59 @@ class GitHubTracker:
             # Also where the answer was lost: whether it is there has to be looked up, not believed of a count.
             self._writes.commented(number)
 
-    async def _move(self, number: int, target: str, pauses: Sequence[float] = PAUSES) -> None:
+    async def _move(self, number: int, target: str) -> None:
         record = await self._api.fetch(number)
         standing, last = record.standing, parse_time(record.updated_at) or 0.0
+        if self._states.is_out_of_reach(standing, target):
+            raise self._kept_reason(number, standing)
         steps = self._states.steps(standing, target)
-        if not steps and pauses != PAUSES:
-            self._writes.moved(number, standing, last, last)  # by the write that had no answer
+        if not steps:
+            self._writes.moved(number, standing, last, last)  # perhaps by a write of ours that had no answer
         for step in steps:
-            try:
-                reply = await self._take(number, step)
-            except TrackerError as error:
-                is_passing = error.passing and error.kind != TrackerError.RATE_LIMITED
-                if not (isinstance(step, Rewrite) and is_passing and pauses):
-                    raise
-                # It has all labels in it, and people may have changed them since: it is thought of anew.
-                await anyio.sleep(pauses[0])
-                await self._move(number, target, pauses[1:])
-                return
-            standing = self._standing_in(reply) if isinstance(step, Rewrite) else after(standing, step)
-            first, last = last, max(last, seconds(reply.headers.get("date", "")))
+            standing, written = await self._take(number, step, standing)
+            first, last = last, max(last, written)
             self._writes.moved(number, standing, first, last)
-        if steps and not self._is_there(standing, steps[-1]):
-            message = f"GitHub did not set the labels of {self._api.repository}#{number}: the token may not."
-            fix = "Give it Issues: read and write, and its owner the role Triage or Write in the repository."
-            raise TrackerError(TrackerError.AUTH, message, fix=fix)
+            if not _is_done(standing, step):
+                raise self._dropped(number, step)
 
-    async def _take(self, number: int, step: Step) -> Reply:
+    async def _take(self, number: int, step: Step, standing: Standing) -> tuple[Standing, float]:
+        """How the issue stands then by what GitHub answers, and when that was; made twice it is the same."""
         path = f"/issues/{number}"
-        if isinstance(step, Rewrite):
-            state = "closed" if step.is_closed else "open"
-            wanted = {"state": state, "state_reason": step.reason, "labels": list(step.labels)}
-            return await self._api.call("PATCH", path, json=wanted)
-        if isinstance(step, Add):
-            # To add a label twice is the same as once.
-            return await self._api.call("POST", f"{path}/labels", json={"labels": [step.label]}, repeatable=True)
         try:
-            return await self._api.call("DELETE", f"{path}/labels/{quote(step.label, safe='')}")
+            if isinstance(step, Switch):
+                state = CLOSED if step.is_closed else OPEN
+                switched = {"state": state, "state_reason": step.reason}
+                reply = await self._api.call("PATCH", path, json=switched, repeatable=True)
+                return self._api.record_in(reply).standing, seconds(reply.headers.get("date", ""))
+            if isinstance(step, Add):
+                added = {"labels": [step.label]}
+                reply = await self._api.call("POST", f"{path}/labels", json=added, repeatable=True)
+            else:
+                reply = await self._api.call("DELETE", f"{path}/labels/{quote(step.label, safe='')}")
         except TrackerError as error:
             if error.kind != TrackerError.NOT_FOUND:
                 raise
-            return Reply(status=404, body=b"")  # somebody else has taken it away
+            if not isinstance(step, Remove):
+                raise await self._api.about(error) from error.__cause__
+            # Somebody else has taken it away, or the whole issue is gone.
+            return (await self._api.fetch(number)).standing, 0.0
+        labels = read_labels(reply.read(list[Any]))
+        return replace(standing, labels=labels), seconds(reply.headers.get("date", ""))
 
-    def _standing_in(self, reply: Reply) -> Standing:
-        try:
-            return read_record(reply.read(dict[str, Any]), self._api.repository).standing
-        except Unusable as problem:
-            raise TrackerError(TrackerError.PAYLOAD, str(problem)) from problem
+    def _kept_reason(self, number: int, standing: Standing) -> TrackerError:
+        why = f"GitHub keeps why {self._api.repository}#{number} was closed ({standing.reason})"
+        message = f'{why}: that is the state "{self._states.state_of(Standing(True, standing.reason))}".'
+        return TrackerError(TrackerError.PAYLOAD, message, fix="Move it to an open state first.")
 
-    def _is_there(self, standing: Standing, last: Step) -> bool:
-        """Whether GitHub did what it was asked: it drops labels silently where the token may not set any."""
-        present = {label.lower() for label in standing.labels}
-        return not isinstance(last, Rewrite) or present >= {label.lower() for label in last.labels}
+    def _dropped(self, number: int, step: Step) -> TrackerError:
+        """GitHub says nothing where it leaves out what a token may not."""
+        if isinstance(step, Switch):
+            did = "close" if step.is_closed else "open"
+        else:
+            did = "set the labels of" if isinstance(step, Add) else "take the label from"
+        message = f"GitHub did not {did} {self._api.repository}#{number}: the token may not."
+        fix = "Give it Issues: read and write, and its owner the role Triage or Write in the repository."
+        return TrackerError(TrackerError.AUTH, message, fix=fix)
 
     # -- the rest ---------------------------------------------------------------------------------------------
 
@@ -226,3 +227,10 @@ class GitHubTracker:
 
     async def aclose(self) -> None:
         await self._api.aclose()
+
+
+def _is_done(standing: Standing, step: Step) -> bool:
+    """Whether the issue, as GitHub shows it now, has what this step is for."""
+    if isinstance(step, Switch):
+        return standing.is_closed == step.is_closed
+    return any(label.lower() == step.label.lower() for label in standing.labels) == isinstance(step, Add)

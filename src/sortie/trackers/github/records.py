@@ -4,7 +4,7 @@ cannot be used says why and spoils no other."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -105,7 +105,7 @@ def read_record(raw: object, repository: str) -> Record:
         number=number,
         repository=home,
         title=title,
-        standing=Standing(state == CLOSED, _text(raw.get("state_reason")), tuple(_labels(raw.get("labels")))),
+        standing=Standing(state == CLOSED, _text(raw.get("state_reason")), read_labels(raw.get("labels"))),
         is_pull_request=raw.get("pull_request") is not None,
         body=_text(raw.get("body")),
         author=_login(raw.get("user")) or GHOST,
@@ -141,6 +141,13 @@ def read_records(raws: Sequence[object], repository: str) -> tuple[list[Record],
     return found, problems
 
 
+def read_labels(labels: object) -> tuple[str, ...]:
+    """Their names; each is an object with a name, or the name."""
+    given = labels if isinstance(labels, list) else ()
+    names = (_text(label if isinstance(label, str) else _object(label).get("name")) for label in given)
+    return tuple(name for name in names if name)
+
+
 def read_comment(raw: object) -> Comment | None:
     """None for what is no comment."""
     if not isinstance(raw, dict) or not isinstance(raw.get("id"), int | str):
@@ -166,14 +173,6 @@ def _repository_of(raw: dict[str, Any]) -> str:
 def _parent(address: object, ours: str) -> IssueRef | None:
     found = _PLACE.search(_text(address))
     return reference(found[1], int(found[2]), ours) if found and found[2] else None
-
-
-def _labels(labels: object) -> Iterable[str]:
-    """Each is an object with a name, or the name."""
-    for label in labels if isinstance(labels, list) else ():
-        name = _text(label if isinstance(label, str) else _object(label).get("name"))
-        if name:
-            yield name
 
 
 def _assignee(raw: dict[str, Any]) -> str:

@@ -2,11 +2,12 @@
 
 GitHub knows open and closed; every other state is a label. At each point of a move the issue reads as being in the
 state it came from or in the one it goes to, and to begin the move again completes it: nothing is lost in a crash.
+Every step names the one thing it changes, so none undoes what people do meanwhile, and each may be made twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -25,12 +26,11 @@ class Standing(Struct, frozen=True):
     labels: tuple[str, ...] = ()
 
 
-class Rewrite(Struct, frozen=True):
-    """All at once: open or closed, why, and the whole list of labels."""
+class Switch(Struct, frozen=True):
+    """Open or closed, and why."""
 
     is_closed: bool
     reason: str
-    labels: tuple[str, ...]
 
 
 class Add(Struct, frozen=True):
@@ -41,16 +41,7 @@ class Remove(Struct, frozen=True):
     label: str
 
 
-Step = Rewrite | Add | Remove
-
-
-def after(standing: Standing, step: Step) -> Standing:
-    """How the issue stands when this step is done."""
-    if isinstance(step, Rewrite):
-        return Standing(step.is_closed, step.reason, step.labels)
-    others = tuple(label for label in standing.labels if label.lower() != step.label.lower())
-    labels = (*others, step.label) if isinstance(step, Add) else others
-    return Standing(standing.is_closed, standing.reason, labels)
+Step = Switch | Add | Remove
 
 
 class States:
@@ -117,29 +108,47 @@ class States:
         return next((name for name in self._terminal if name not in self._failed), CLOSED)
 
     def steps(self, standing: Standing, state: str) -> tuple[Step, ...]:
-        """From here to that state, which is one of `names`; nothing where the issue is there already."""
-        name = state.lower()
+        """From here to that state, which is one of `names`; nothing where the issue is there already, or where no
+        step leads there (`is_out_of_reach`)."""
+        if self._has_other_reason(standing, state):
+            return ()
+        name, now = state.lower(), self.state_of(standing).lower()
         label = self._spelled[name] if name in self._is_label else ""
         rivals = [given for given in standing.labels if given.lower() in self._is_label - {name}]
-        bare = Standing(
-            standing.is_closed, standing.reason, tuple(one for one in standing.labels if one not in rivals)
-        )
+        bare = _without(standing, rivals)
         is_closed = self.is_terminal(state)
         reason = ("not_planned" if name in self._failed and label else "completed") if is_closed else "reopened"
-        if is_closed != standing.is_closed or (self.state_of(bare) != self._goal(state) and not label):
-            has_it = any(one.lower() == name for one in bare.labels)
-            return (Rewrite(is_closed, reason, (*bare.labels, *([label] if label and not has_it else []))),)
-        added = [Add(label)] if label and self.state_of(bare) != self._spelled[name] else []
-        # The label of the present state goes last, so that no third one shows in between.
-        now = self.state_of(standing).lower()
-        rivals.sort(key=lambda given: given.lower() == now)
-        return (*added, *map(Remove, rivals))
+        switch = [Switch(is_closed, reason)] if is_closed != standing.is_closed else []
+        has_it = any(one.lower() == name for one in bare.labels)
+        is_needed = label and not has_it and (switch or self.state_of(bare) != label)
+        # What does not count now might count once the issue is opened or closed, so it goes before that. The label
+        # of the present state goes last: until then the issue reads as it did, or as it will.
+        others = [given for given in rivals if given.lower() != now]
+        present = [given for given in rivals if given.lower() == now]
+        added = [Add(label)] if is_needed else []
+        return (*added, *map(Remove, others), *switch, *map(Remove, present))
+
+    def is_out_of_reach(self, standing: Standing, state: str) -> bool:
+        """Whether the issue would have to be open on its way to this state."""
+        return self._has_other_reason(standing, state) and self.state_of(standing) != self._goal(state)
+
+    def _has_other_reason(self, standing: Standing, state: str) -> bool:
+        """GitHub keeps why an issue was closed, and without any label that may read as another state than this one,
+        which has none."""
+        if state.lower() in self._is_label or not (standing.is_closed and self.is_terminal(state)):
+            return False
+        return self.state_of(Standing(True, standing.reason)) != self._goal(state)
 
     def _goal(self, state: str) -> str:
         """What the issue reads as in the end: a bare `closed` is told as the usual terminal state."""
         if state.lower() != CLOSED:
             return self._spelled[state.lower()]
         return self._spelled[self._of_closed(set(), "completed")]
+
+
+def _without(standing: Standing, labels: Collection[str]) -> Standing:
+    kept = tuple(label for label in standing.labels if label not in labels)
+    return Standing(standing.is_closed, standing.reason, kept)
 
 
 def _named(states: Iterable[str]) -> dict[str, str]:
