@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from sortie.errors import TrackerError
 from sortie.trackers.github.github import GitHubTracker
 from tests.npm import TIME_TO_INSTALL
-from tests.servers.emulate import REPOSITORY
+from tests.servers.emulate import NAME, REPOSITORY
 from tests.servers.fault_proxy import Answer, refused
 from tests.servers.github_overlay import AppAtGitHub
 from tests.servers.github_scene import ISSUES, GitHubScene
@@ -63,6 +64,52 @@ async def test_an_installation_that_is_named_is_not_looked_up(scene: GitHubScene
     tracker = app_tracker(scene, tmp_path, installation_id=77)
     assert len((await tracker.fetch_candidates()).issues) == 1
     assert scene.server.asked("GET .*/installation") == []
+    await tracker.aclose()
+
+
+async def test_a_token_reaches_this_repository_alone_and_may_do_there_no_more_than_is_needed(
+    scene: GitHubScene, tmp_path: Path
+) -> None:
+    """Whatever else the App is installed for: an agent that gets hold of the token gets no further."""
+    number = scene.open("Task", "Todo")
+    tracker = app_tracker(scene, tmp_path)
+    assert scene.overlay.app
+    scene.overlay.app.permissions = {"issues": "write", "metadata": "read", "contents": "write"}
+    scene.overlay.app.repositories = [NAME, "other"]
+    await tracker.transition(str(number), "In Progress")
+    assert {finding.name for finding in await tracker.examine() if finding.verdict == "FAIL"} == set()
+    (asked,) = scene.server.asked(TOKENS)
+    assert json.loads(asked.body) == {
+        "repositories": [NAME],
+        "permissions": {"issues": "write", "metadata": "read"},
+    }
+    await tracker.aclose()
+
+
+async def test_an_installation_elsewhere_is_told_as_no_installation_here(
+    scene: GitHubScene, tmp_path: Path
+) -> None:
+    scene.open("Task", "Todo")
+    tracker = app_tracker(scene, tmp_path, installation_id=77)
+    assert scene.overlay.app
+    scene.overlay.app.repositories = ["other"]
+    with pytest.raises(TrackerError) as failure:
+        await tracker.fetch_candidates()
+    assert failure.value.kind == TrackerError.AUTH
+    assert f"not installed for {REPOSITORY}" in str(failure.value)
+    await tracker.aclose()
+
+
+async def test_an_installation_that_lacks_a_permission_still_does_what_it_may(
+    scene: GitHubScene, tmp_path: Path
+) -> None:
+    """Of this repository alone, all the same."""
+    scene.open("Task", "Todo")
+    tracker = app_tracker(scene, tmp_path)
+    assert scene.overlay.app
+    scene.overlay.app.permissions = {"issues": "read", "metadata": "read"}
+    assert len((await tracker.fetch_candidates()).issues) == 1
+    assert [json.loads(asked.body)["repositories"] for asked in scene.server.asked(TOKENS)] == [[NAME]] * 2
     await tracker.aclose()
 
 

@@ -1,4 +1,4 @@
-"""Access as a GitHub App: a token for one installation, signed for with the App's key and renewed before it ends.
+"""Access as a GitHub App: a token for one repository, signed for with the App's key and renewed before it ends.
 
 The key is read when a token is needed and kept nowhere; neither key nor token is in any error.
 """
@@ -23,6 +23,9 @@ SIGNED_BEFORE = 60
 SIGNED_FOR = 540
 RENEWED_BEFORE = 300.0
 LARGEST_KEY = 64 * 1024
+
+# All that is asked for, whatever the App may do elsewhere: who gets hold of a token gets no further.
+NEEDED = {"issues": "write", "metadata": "read"}
 
 _FIX = "Check github.app_id and github.private_key_path."
 
@@ -61,15 +64,23 @@ class App:
         async def as_app() -> Mapping[str, str]:
             return _bearer(signed)
 
-        async def call(method: str, path: str) -> Reply:
-            return await client.call(method, path, repeatable=True, authorization=as_app)
+        async def call(method: str, path: str, json: object = None) -> Reply:
+            return await client.call(method, path, json=json, repeatable=True, authorization=as_app)
 
         try:
             if not self._installation:
                 found = (await call("GET", f"/repos/{self._repository}/installation")).read(dict[str, object])
                 self._installation = str(found.get("id", ""))
             path = f"/app/installations/{self._installation}/access_tokens"
-            given = (await call("POST", path)).read(dict[str, object])
+            ours = {"repositories": [self._repository.rpartition("/")[2]]}
+            try:
+                reply = await call("POST", path, {**ours, "permissions": NEEDED})
+            except TrackerError as error:
+                if error.status != 422:
+                    raise
+                # It lacks one of them, or is for other repositories. What it may do is in the answer to this.
+                reply = await call("POST", path, ours)
+            given = reply.read(dict[str, object])
         except TrackerError as error:
             raise self._refused(error) from error
         token, ends_at = given.get("token"), parse_time(str(given.get("expires_at")))
@@ -82,7 +93,7 @@ class App:
 
     def _refused(self, error: TrackerError) -> TrackerError:
         """Not found is the installation, not the issue for whose sake the token was needed."""
-        if error.kind == TrackerError.NOT_FOUND:
+        if error.kind == TrackerError.NOT_FOUND or error.status == 422:
             self._installation = self._settings.installation_id
             message = f"The GitHub App {self._settings.app_id} is not installed for {self._repository}."
             return TrackerError(TrackerError.AUTH, message, fix="Install it there, or check installation_id.")

@@ -8,11 +8,11 @@ from typing import Any
 from ...core.model import Finding
 from ...errors import TrackerError
 from .api import GitHubApi
+from .app import NEEDED
 from .states import States
 
 MOST_PAGES_OF_LABELS = 10
 ROLES = ("triage", "push", "maintain", "admin")
-NEEDED = {"issues": "write", "metadata": "read"}
 
 _READ_AND_WRITE = "Give the token the permission Issues: read and write for this repository."
 
