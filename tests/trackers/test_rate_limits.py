@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.trackers.rate_limits import LONGEST, MINUTE, WITHOUT_A_TIME, CallBudget, for_a_tool, limited_until, told
+from sortie.trackers.rate_limits import (
+    LONGEST,
+    LONGEST_WITHOUT_A_TIME,
+    MINUTE,
+    WITHOUT_A_TIME,
+    CallBudget,
+    Refusals,
+    for_a_tool,
+    told,
+)
 from sortie.trackers.response_cache import ResponseCache, next_page
 
 NOW = 1_794_970_000.0
@@ -41,7 +50,7 @@ def iso(at: float) -> str:
     ],
 )
 def test_a_refusal_says_how_long_to_wait(status, headers, message, wait):
-    until = limited_until(status, headers | DATE, message, NOW)
+    until = Refusals().limited_until(status, headers | DATE, message, NOW)
     assert until == (None if wait is None else pytest.approx(NOW + wait, abs=1))
 
 
@@ -53,7 +62,46 @@ def test_a_server_with_another_clock_is_understood():
         "x-ratelimit-remaining": "0",
         "x-ratelimit-reset": f"{there + 600:.0f}",
     }
-    assert limited_until(403, headers, "", NOW) == pytest.approx(NOW + 600, abs=1)
+    assert Refusals().limited_until(403, headers, "", NOW) == pytest.approx(NOW + 600, abs=1)
+
+
+def refused(refusals: Refusals, now: float, **headers: str) -> float:
+    """For how long such a server wants no calls."""
+    until = refusals.limited_until(403, headers, "You have exceeded a secondary rate limit.", now)
+    assert until is not None
+    return until - now
+
+
+def test_a_server_that_refuses_again_and_names_no_time_is_left_alone_for_twice_as_long():
+    """Up to a quarter of an hour; an answer of its own ends that."""
+    refusals, now, waits = Refusals(), NOW, []
+    for _ in range(6):
+        waits.append(refused(refusals, now))
+        now += waits[-1]
+    assert waits == [60, 120, 240, 480, 900, 900]
+    assert waits[-1] == LONGEST_WITHOUT_A_TIME
+    refusals.heeded(now)
+    assert refused(refusals, now) == WITHOUT_A_TIME
+
+
+def test_calls_that_are_refused_together_count_once():
+    refusals = Refusals()
+    assert [refused(refusals, NOW + late) + late for late in (0, 1, 2, 59)] == [60] * 4
+    assert refused(refusals, NOW + 60) == 120
+
+
+def test_an_answer_to_a_call_that_was_under_way_ends_no_limit():
+    refusals = Refusals()
+    assert refused(refusals, NOW) == 60
+    refusals.heeded(NOW + 1)
+    assert refused(refusals, NOW + 60) == 120
+
+
+def test_a_server_that_names_a_time_is_believed_however_often_it_refused():
+    refusals = Refusals()
+    assert refused(refusals, NOW) == 60
+    assert refused(refusals, NOW + 60, **{"retry-after": "17"}) == 17
+    assert refused(refusals, NOW + 77) == 120
 
 
 @given(
@@ -65,7 +113,7 @@ def test_a_server_with_another_clock_is_understood():
 )
 def test_whatever_a_server_says_nobody_waits_for_ever(status, headers):
     told(headers, NOW)
-    until = limited_until(status, headers, "rate limit", NOW)
+    until = Refusals().limited_until(status, headers, "rate limit", NOW)
     assert until is None or NOW < until <= NOW + LONGEST
 
 

@@ -237,6 +237,25 @@ async def test_a_limit_holds_every_call_until_its_time(server, client):
     assert client.call_use().held_until == first.until
 
 
+async def test_a_server_that_names_no_time_waits_longer_each_time_until_it_has_answered(server):
+    now = [1_794_970_000.0]
+    client = client_of(server, clock=lambda: now[0])
+    limited = Answer(403, b'{"message": "You have exceeded a secondary rate limit."}')
+    tagged = Answer(body=b"[1]", headers={"ETag": '"v1"'})
+    server.script.extend([tagged, limited, limited, Answer(304), limited, limited, Answer(body=b"[2]"), limited])
+    waits: list[float] = []
+    for _ in range(8):
+        try:
+            await client.get("/things")
+            waits.append(0)
+        except TrackerError as failure:
+            assert failure.until is not None
+            waits.append(failure.until - now[0])
+            now[0] = failure.until
+    assert waits == [0, 60, 120, 0, 60, 120, 0, 60]
+    await client.aclose()
+
+
 async def test_a_count_that_is_used_up_holds_calls_of_its_kind_only(server, client):
     reset = {"X-RateLimit-Limit": "30", "X-RateLimit-Remaining": "0", "X-RateLimit-Resource": "search"}
     server.script.append(Answer(body=b"[]", headers={**reset, "X-RateLimit-Reset": str(int(time.time()) + 50)}))

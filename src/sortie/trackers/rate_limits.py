@@ -27,6 +27,8 @@ OPEN_TO_TOOLS = 0.875
 
 # A server that names no time wants at least a minute; none is believed that wants more than a day.
 WITHOUT_A_TIME = 60.0
+# Who asks again too early makes it longer: each time that it names none the wait is twice as long, up to this one.
+LONGEST_WITHOUT_A_TIME = 900.0
 SHORTEST = 1.0
 LONGEST = 86_400.0
 
@@ -52,21 +54,40 @@ def told(headers: Mapping[str, str], now: float) -> Told:
     )
 
 
-def limited_until(status: int, headers: Mapping[str, str], message: str, now: float) -> float | None:
-    """Until when this refusal asks us to wait; None where it is a refusal of another kind."""
-    found = told(headers, now)
-    wait = _retry_after(headers, now)
-    used_up = found.remaining == 0
-    if status == 403:
-        says_so = any(words in message.lower() for words in _SAYS_LIMITED)
-        is_limit = used_up or wait is not None or says_so
-    else:
-        is_limit = status == 429 or (status == 503 and wait is not None)
-    if not is_limit:
-        return None
-    if wait is None:
-        wait = found.resets_at - now if used_up and found.resets_at is not None else WITHOUT_A_TIME
-    return now + min(max(wait, SHORTEST), LONGEST)
+class Refusals:
+    """Of a server that limits our calls; times are seconds since the epoch, by our clock."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._wait = WITHOUT_A_TIME
+
+    def limited_until(self, status: int, headers: Mapping[str, str], message: str, now: float) -> float | None:
+        """Until when this refusal asks us to wait; None where it is a refusal of another kind."""
+        found = told(headers, now)
+        wait = _retry_after(headers, now)
+        used_up = found.remaining == 0
+        if status == 403:
+            says_so = any(words in message.lower() for words in _SAYS_LIMITED)
+            is_limit = used_up or wait is not None or says_so
+        else:
+            is_limit = status == 429 or (status == 503 and wait is not None)
+        if not is_limit:
+            return None
+        if wait is None and used_up and found.resets_at is not None:
+            wait = found.resets_at - now
+        return self._without_a_time(now) if wait is None else now + min(max(wait, SHORTEST), LONGEST)
+
+    def heeded(self, now: float) -> None:
+        """The server answered; an answer from before its time is to a call that was under way when it refused."""
+        if now >= self._until:
+            self._wait = WITHOUT_A_TIME
+
+    def _without_a_time(self, now: float) -> float:
+        """Calls that were under way together are refused together, and count once."""
+        if now >= self._until:
+            self._until = now + self._wait
+            self._wait = min(2 * self._wait, LONGEST_WITHOUT_A_TIME)
+        return self._until
 
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
