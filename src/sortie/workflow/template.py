@@ -17,11 +17,13 @@ from msgspec import Struct
 
 from ..core.model import Issue
 from ..errors import PromptError
-from .issue_text import issue_fields, mended
+from .foreign_pieces import marking
+from .issue_text import issue_fields
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    from .prompt_sandbox import PromptSandbox
 
 CONTINUATION_PROMPT = (
     "Continue with this issue. Look at what is already done in this workspace and carry on with what remains. "
@@ -48,9 +50,8 @@ class PromptTemplate(Struct, frozen=True):
         try:
             template, can_take_long = compiled(self.text)
             fields, mark = issue_fields(issue)
-            with _bounded() if can_take_long else nullcontext():
-                pieces = [*_pieces(template, prompt_data(fields, attempt, turn, max_turns))]
-            prompt = "".join(mended(pieces, mark) if mark else pieces).strip()
+            with marking(mark), _bounded() if can_take_long else nullcontext():
+                prompt = "".join(_pieces(template, prompt_data(fields, attempt, turn, max_turns))).strip()
         except PromptError as error:
             raise self._error(error.line, error.reason) from error
         except Exception as error:  # whatever an expression of the template may raise
@@ -67,12 +68,10 @@ class PromptTemplate(Struct, frozen=True):
 
 
 @functools.cache
-def environment() -> ImmutableSandboxedEnvironment:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+def environment() -> PromptSandbox:
+    from .prompt_sandbox import PromptSandbox
 
-    # A prompt is plain text: nothing in it is HTML to be escaped.
-    return ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+    return PromptSandbox()
 
 
 @functools.lru_cache(maxsize=64)
