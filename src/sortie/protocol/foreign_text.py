@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -18,6 +19,15 @@ _SHOWN_KEY = 40
 _SHOWN_WORD = 100
 _SHOWN_REASON = 500
 
+# Printable by its category, and yet nobody sees it: joiners, fillers, blanks, and selectors of variants, but for
+# one that an emoji has. A text could be written in them beside the one that people read.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\uffa0\U00016fe4\U0001d159"
+    "\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+    "|(?<![\u00a9\u00ae\u203c\u2049\u2122-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff])"
+    "[\ufe0e\ufe0f](?!\u20e3)"
+)
+
 Word = TypeVar("Word", bound=str)
 
 
@@ -26,8 +36,14 @@ class Malformed(ValueError):
 
 
 def escape(line: str) -> str:
-    """One line that can be shown anywhere: what is not printable is spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)
+    """One line that can be shown anywhere: what is not printable, or shows nothing, is spelled out."""
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else _spelled(c) for c in line)
+    return line if line.isascii() else _UNSEEN.sub(lambda found: _spelled(found[0]), line)
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def shortened(text: str, most: int) -> str:

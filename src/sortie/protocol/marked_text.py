@@ -1,7 +1,8 @@
 """Texts of others inside of a text of ours: each in a place that it cannot leave, whatever it says.
 
 The place is marked with a word that is in none of the texts, and a block has fences that are longer than any in it.
-What stands there is printable lines: control characters, other line ends and marks of direction are spelled out.
+What stands there is printable lines: control characters, other line ends, marks of direction and what nobody sees
+are spelled out.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _BACKTICKS = re.compile(r"`+")
 
 
 def harmless(text: str) -> str:
-    """Lines that say what they show: no control characters, no other line ends, no marks of direction."""
+    """Lines that say what they show: no control characters, other line ends, marks of direction or unseen signs."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(_TAB).split("\n")
-    return "\n".join(line if line.isprintable() else escape(line) for line in lines).strip("\n")
+    return "\n".join(map(escape, lines)).strip("\n")
 
 
 def unused_mark(token: str, texts: Iterable[str]) -> str:
