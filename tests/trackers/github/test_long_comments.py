@@ -6,11 +6,12 @@ import pytest
 
 from sortie.core.observe import fingerprint, mark, mark_of
 from sortie.trackers.github.comments import SMALLER
+from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.long_comments import LONGEST_KEPT, kept
 from sortie.trackers.trust import judged_tracker
 from tests.npm import TIME_TO_INSTALL
 from tests.servers.fault_proxy import Answer
-from tests.servers.github_scene import GitHubScene, GitHubTracker
+from tests.servers.github_scene import GitHubScene
 
 pytestmark = [pytest.mark.anyio, TIME_TO_INSTALL]
 
