@@ -33,12 +33,14 @@ MOST_RECONCILED = 50
 
 
 class Fault(Struct):
-    """`deed` happens to requests whose method and path match `where`, `times` times; `after` it was carried out."""
+    """`deed` happens to requests whose method and path match `where`, `times` times, but to none of the first
+    `spared`; `after` it was carried out."""
 
     where: re.Pattern[str]
     deed: Callable[[Exchange], None]
     times: int = 1
     after: bool = False
+    spared: int = 0
 
 
 class Exchange:
@@ -127,8 +129,10 @@ class JiraFake:
             self._http.shutdown()
             self._http.server_close()
 
-    def fault(self, where: str, deed: Callable[[Exchange], None], *, times: int = 1, after: bool = False) -> None:
-        self._faults.append(Fault(re.compile(where), deed, times, after))
+    def fault(
+        self, where: str, deed: Callable[[Exchange], None], *, times: int = 1, after: bool = False, spared: int = 0
+    ) -> None:
+        self._faults.append(Fault(re.compile(where), deed, times, after, spared))
 
     def calls(self, where: str = "") -> list[str]:
         found = (f"{method} {path}" for method, path, _ in self.requests)
@@ -163,9 +167,13 @@ class JiraFake:
     def _fault_for(self, exchange: Exchange, *, after: bool) -> Fault | None:
         for fault in self._faults:
             matches = fault.where.search(f"{exchange.method} {exchange.path}")
-            if matches and fault.times > 0 and fault.after == after:
-                fault.times -= 1
-                return fault
+            if not matches or not fault.times or fault.after != after:
+                continue
+            if fault.spared:
+                fault.spared -= 1
+                continue
+            fault.times -= 1
+            return fault
         return None
 
     def _answer(self, exchange: Exchange, asked: Any) -> tuple[int, Any]:
