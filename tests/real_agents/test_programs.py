@@ -128,6 +128,23 @@ def test_a_package_without_the_program_is_not_installed(tmp_path, fake_npm):
     assert install(tmp_path, "native-*/tool").parent.name == "native-x64"
 
 
+PACKS = (
+    "mkdir -p package/data && echo '{}' > package/data/big.json && tar czf tool-1.0.0.tgz package && rm -r package"
+)
+
+
+def test_of_a_package_of_which_one_file_is_wanted_nothing_else_is_kept(tmp_path, fake_npm):
+    fake_npm(f"{PACKS}; exit 1")
+    with pytest.raises(npm.NotInstalled):
+        npm.one_file("tool-1.0.0", "tool@1.0.0", "data/big.json", cache=tmp_path / "cache")
+    fake_npm(PACKS)
+    for _ in range(2):
+        found = npm.one_file("tool-1.0.0", "tool@1.0.0", "data/big.json", cache=tmp_path / "cache")
+    assert found.read_text() == "{}\n"
+    assert {path.name for path in found.parent.iterdir()} == {"big.json", "lock"}
+    assert len((tmp_path / "calls").read_text().splitlines()) == 2
+
+
 def test_without_npm_the_sentence_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(npm.NotInstalled, match=r"^npm is missing; install Node\.js"):

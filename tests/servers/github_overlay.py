@@ -185,7 +185,7 @@ class AppAtGitHub:
         place = f"https://api.github.com/app/installations/{self._installation}"
         return {
             "id": self._installation,
-            "account": {"login": OWNER, "id": 1},
+            "account": _account(),
             "repository_selection": "selected",
             "access_tokens_url": f"{place}/access_tokens",
             "repositories_url": "https://api.github.com/installation/repositories",
@@ -218,6 +218,27 @@ class AppAtGitHub:
         now = time.time()
         in_time = said["iat"] <= now < said["exp"] <= now + 600
         return in_time and str(said["iss"]) == self._app_id and form == {"alg": "RS256", "typ": "JWT"}
+
+
+def _account() -> dict[str, Any]:
+    """The owner, with all that GitHub tells of one."""
+    place = f"https://api.github.com/users/{OWNER}"
+    lists = (
+        *("followers", "following", "gists", "starred", "subscriptions"),
+        *("organizations", "repos", "events", "received_events"),
+    )
+    return {
+        "login": OWNER,
+        "id": 1,
+        "node_id": "MDQ6VXNlcjE=",
+        "avatar_url": f"https://avatars.githubusercontent.com/{OWNER}",
+        "gravatar_id": "",
+        "url": place,
+        "html_url": f"https://github.com/{OWNER}",
+        **{f"{name}_url": f"{place}/{name}" for name in lists},
+        "type": "User",
+        "site_admin": False,
+    }
 
 
 def _token(asked: Asked) -> str:

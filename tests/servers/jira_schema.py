@@ -1,4 +1,8 @@
-"""Atlassian's own descriptions of Jira's API and of its documents, and what in a request or answer breaks them."""
+"""Atlassian's own descriptions of Jira's API and of its documents, and what in a request or answer breaks them.
+
+The copy beside the checkout has no `mypermissions`, and no package has a newer one: that call alone is compared
+with a file of ours, by what Atlassian's documentation says of it.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.servers.emulate import REPOSITORY
 from tests.servers.fault_proxy import Answer, FaultProxy
 from tests.servers.github_overlay import GitHubOverlay
 from tests.servers.github_scene import emulate
-from tests.servers.github_schema import GitHubSchema
+from tests.servers.github_schema import GitHubSchema, app_description
 
 pytestmark = npm.TIME_TO_INSTALL
 
@@ -26,6 +26,10 @@ ISSUES = f"/repos/{REPOSITORY}/issues"
 def _description() -> None:
     """Here, and only here, it is said aloud where GitHub's description is missing."""
     ApiSchema.need("github-rest.json")
+    try:
+        app_description()
+    except npm.NotInstalled as problem:
+        npm.not_tested(problem)
 
 
 @pytest.fixture
@@ -63,6 +67,8 @@ def test_what_keeps_to_the_description_is_no_problem(server: FaultProxy) -> None
         ("GET", f"{ISSUES}?labelz=todo&per_pag=100", None),
         ("PATCH", f"{ISSUES}/1", {"state": "closed", "state_reson": "not_planned"}),
         ("POST", f"{ISSUES}/1/labels", {"labels": ["todo"], "lables": ["done"]}),
+        ("POST", "/app/installations/77/access_tokens", {"repository_ids": ["hello"]}),
+        ("POST", "/app/installations/77/access_tokens", {"repositorys": ["hello"]}),
         ("GET", "/no/such/path", None),
     ],
 )
