@@ -128,9 +128,7 @@ def test_a_package_without_the_program_is_not_installed(tmp_path, fake_npm):
     assert install(tmp_path, "native-*/tool").parent.name == "native-x64"
 
 
-PACKS = (
-    "mkdir -p package/data && echo '{}' > package/data/big.json && tar czf tool-1.0.0.tgz package && rm -r package"
-)
+PACKS = "mkdir -p package/data; echo '{}' > package/data/big.json; tar czf tool-1.0.0.tgz package; rm -r package"
 
 
 def test_of_a_package_of_which_one_file_is_wanted_nothing_else_is_kept(tmp_path, fake_npm):
