@@ -14,7 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 from tests.servers.emulate import REPOSITORY
-from tests.servers.github_scene import TOKEN, github
+from tests.servers.github_scene import TOKEN
+from tests.servers.github_scene import running as github
 from tests.servers.jira_fake import KEY, JiraFake
 
 from .bench import Bench

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,8 @@ def emulate() -> Emulate:
     return found
 
 
-@pytest.fixture(name="scene")
-def github() -> Iterator[GitHubScene]:
+@contextmanager
+def running() -> Iterator[GitHubScene]:
     """As it is at the start: a repository without issues. At the end, everything that was asked has to be something
     that GitHub's own description knows."""
     schema = GitHubSchema()
@@ -99,3 +100,9 @@ def github() -> Iterator[GitHubScene]:
     with FaultProxy.running(behind.url, overlay, schema) as server:
         yield GitHubScene(server, overlay, behind)
     assert not server.problems, "\n".join(server.problems)
+
+
+@pytest.fixture(name="scene")
+def github() -> Iterator[GitHubScene]:
+    with running() as scene:
+        yield scene
