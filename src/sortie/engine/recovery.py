@@ -135,6 +135,7 @@ class Recovery:
         remains = await self._remains(claim)
         await self._tell_tool_calls(claim, log, remains.tool_lines)
         issue = await self._issue(claim, waits)
+        await self._complete_the_move(issue)
         if claim.ending:
             ending = Ending(context, source, claim, issue, waits=waits)
             await ending.resume(claim.ending, handed_before=was_handed_over(log))
@@ -149,6 +150,13 @@ class Recovery:
             self._record_start(claim, issue, log)
         ending = Ending(context, source, claim, issue, waits=waits)
         await ending.finish(outcome, usage_on_record(log), model_on_record(log))
+
+    async def _complete_the_move(self, issue: Issue) -> None:
+        """Of an issue that its agent brought to an end: where a tracker needs several calls for that, the last may
+        be missing. Where none is, nothing is done."""
+        if self._context.source.policy.is_terminal(issue.state):
+            with suppress(TrackerError, TimeoutError), anyio.fail_after(TRACKER_DEADLINE):
+                await self._context.source.transition(issue.id, issue.state)
 
     def _record_start(self, claim: Claim, issue: Issue, log: Log) -> None:
         """That work had begun, where nobody had come to plan the entry."""

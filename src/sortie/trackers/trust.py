@@ -74,9 +74,7 @@ class Rule(Struct, frozen=True):
 
     def all_judged(self, comments: Iterable[Comment]) -> tuple[Comment, ...]:
         """Those of the excluded too; their word does not count."""
-        return tuple(
-            replace(one, trusted=False) if self._excludes(one) else self._judged(one) for one in comments
-        )
+        return tuple(replace(one, trusted=False) if self._excludes(one) else self._judged(one) for one in comments)
 
     def _judged(self, text: T) -> T:
         return text if self.trusted is None else replace(text, trusted=self._is_trusted(text, self.trusted))
