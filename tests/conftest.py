@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from sortie.process.orphans import is_subreaper
 
 settings.register_profile("sortie", deadline=None)
 settings.load_profile("sortie")
@@ -23,6 +27,18 @@ os.environ["SORTIE_SERVER_PORT"] = "0"
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@pytest.fixture(autouse=True)
+def orphans_of_later_tests_go_to_init() -> Iterator[None]:
+    """A test that runs an orchestrator in this process makes it the parent of all orphans. What later tests leave
+    behind would stay as zombies, hundreds of them, among which every service then looks for its own."""
+    yield
+    if is_subreaper():
+        ctypes.PyDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from sortie.testing.fakes import Recorder
 from .playing import TRANSCRIPTS
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def prepared():
     prepare()
 

@@ -15,7 +15,7 @@ from sortie.process.process_table import inherited_children
 from sortie.process.spawn import prepare
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def prepared():
     prepare()
 

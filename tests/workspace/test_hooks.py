@@ -10,7 +10,7 @@ from sortie.process.spawn import prepare
 from sortie.workspace.hooks import run_hook
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def prepared():
     prepare()
 
