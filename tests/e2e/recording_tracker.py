@@ -3,7 +3,8 @@
 recording:
   diary: /path           one line for each call: `tracker <verb> <issue id> <state>`
   refuse: ["1", "2"]     ids whose transitions fail
-  on_fetch_issue: "..."  a shell command that runs each time one issue is asked for
+  on_fetch_issue: "..."  a shell command that runs each time one issue is asked for; where it fails, so does the call
+  on_fetch_states: "..." the same each time states are asked for
   before_transition: ".."  a shell command that runs before each transition
   hold: /path            while this file exists no read is answered; one that waits makes `/path.reached`
   unwatched: true        changes of the file are not noticed before the next poll
@@ -55,6 +56,7 @@ class RecordingTracker(FileTracker):
     async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
         for issue_id in issue_ids:
             self._note("fetch_states", issue_id)
+        self._do("on_fetch_states")
         return await super().fetch_states(issue_ids)
 
     async def transition(self, issue_id: str, state: str) -> None:

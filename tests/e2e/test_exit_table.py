@@ -120,7 +120,7 @@ def test_a_hand_off_that_cannot_be_looked_at_is_a_failed_one(project):
     """A2O-08: without knowing that the issue is active nothing is moved; a warning, no retry."""
     asked = project.root / "asked"
     fails = f"test ! -e {asked}"
-    project.workflow(merged(HANDOFF, project.record_tracker_calls(on_fetch_issue=fails)))
+    project.workflow(merged(HANDOFF, project.record_tracker_calls(on_fetch_states=fails)))
     project.add("1", f"touch {asked}; {REVIEW}")
     assert project.run() == 3
     assert project.state("1") == "To Do"
