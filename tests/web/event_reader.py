@@ -22,7 +22,8 @@ class Told(Struct, frozen=True):
 
 
 class EventReader:
-    """`status` and `headers` of the answer are known at once; messages come one by one."""
+    """`status` and `headers` of the answer are known at once; messages come one by one. `last_id` is what a browser
+    would come back with."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -33,12 +34,14 @@ class EventReader:
         self.status = int(first.split()[1])
         self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         self._text = b""
+        self.last_id = ""
 
     def messages(self) -> Iterator[Told]:
         """Until the server ends the stream; comments are messages without a name."""
         while (block := self.block()) is not None:
             fields = dict(line.split(": ", 1) for line in block.decode().split("\n") if not line.startswith(":"))
-            if "retry" not in fields:
+            self.last_id = fields.get("id", self.last_id)
+            if "data" in fields or not fields:
                 seq = int(fields["id"]) if "id" in fields else None
                 yield Told(fields.get("event", ""), seq, json.loads(fields.get("data", "null")))
 

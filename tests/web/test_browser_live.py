@@ -162,6 +162,23 @@ def test_kill_9_in_mid_stream_is_told_of_and_loses_and_repeats_nothing(scene, vi
     assert after == list(scene.events(last_before))
 
 
+def test_kill_9_before_the_first_event_loses_nothing_either(scene, visitors: Visitors):
+    port = free_port()
+    with scene.running(port) as service:
+        page = visitors.page(service.url(), script=LISTEN)
+        page.goto("/")
+        until(page, "window.beats > 0")
+        last_before = max(scene.events())
+        service.popen.kill()
+        service.wait()
+        assert page.evaluate("window.told") == []
+        append(scene.store, noted("meanwhile"))
+        with scene.running(port):
+            wait_until(lambda: page.evaluate("window.told.at(-1)") == max(scene.events()))
+            told = page.evaluate("window.told")
+    assert told == list(scene.events(last_before))
+
+
 def test_what_a_reader_does_in_a_page_survives_its_refresh(scene, visitors: Visitors):
     """Half of an answer, the place of the cursor in it, what was unfolded, and where it was scrolled to."""
     files = "echo one > one.txt; echo two > two.txt\n"

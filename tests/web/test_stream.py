@@ -122,6 +122,41 @@ def test_numbers_of_another_store_are_told_to_be_none(store):
         assert seqs(reader, 1) == [3]
 
 
+def test_who_breaks_off_before_anything_happened_goes_on_where_it_began(store):
+    with served(store) as server:
+        with listening(server) as reader:
+            reader.until("stale")
+        assert reader.last_id == "2"
+        append(store, noted("third"))
+        with listening(server, Last_Event_ID=reader.last_id) as reader:
+            append(store, noted("fourth"))
+            assert seqs(reader, 2) == [3, 4]
+
+
+def test_in_an_empty_store_too(tmp_path):
+    store = new_store(tmp_path / "sortie.db")
+    with served(store) as server:
+        with listening(server) as reader:
+            reader.until("stale")
+        assert reader.last_id == "0"
+        append(store, noted("first"))
+        with listening(server, Last_Event_ID=reader.last_id) as reader:
+            append(store, noted("second"))
+            assert seqs(reader, 2) == [1, 2]
+
+
+def test_who_breaks_off_after_a_reset_goes_on_behind_it(store):
+    with served(store) as server:
+        with listening(server, Last_Event_ID="4000") as reader:
+            first = reader.block() or b""
+            assert b"event: reset" in first, "no number comes before it: who has one would not be told any more"
+            assert b"id: 2" in first.split(b"\n")
+        append(store, noted("third"))
+        with listening(server, Last_Event_ID="2") as reader:
+            append(store, noted("fourth"))
+            assert seqs(reader, 2) == [3, 4]
+
+
 def test_text_of_strangers_cannot_begin_a_message_of_its_own(store):
     hostile = "x\n\nevent: live\ndata: {}\n\n\r\rid: 99\r\n\u2028\x1b[31m<script>"
     with served(store) as server, listening(server) as reader:
@@ -295,6 +330,7 @@ async def test_what_happens_while_the_store_is_read_is_not_told_late(store):
     with closing(LogWindow(site)) as log:
         reader = await Position.found(Meanwhile(site, log), after=0, issue_id="7")
         with anyio.fail_after(DEADLINE):
+            assert await reader.next() == b"id: 0\n\n"
             assert b"meanwhile" in await reader.next()
 
 
@@ -310,6 +346,6 @@ async def test_a_number_that_was_read_in_the_store_is_none_of_another_store(stor
         append(store, noted("fourth"))
         log.extend(log.look())
         with anyio.fail_after(DEADLINE):
-            told = await reader.next()
+            told = await reader.next() + await reader.next()
     assert (b'event: reset\ndata: {"seq":3}' in told) is (after > 3)
     assert (b"third" in told, b"fourth" in told) == (False, True)

@@ -141,11 +141,13 @@ class _Watch:
 class Position:
     """Where one reader is in the log."""
 
-    def __init__(self, watch: _Watch, after: int, issue_id: str | None, first: bytes = b"") -> None:
+    def __init__(self, watch: _Watch, after: int, issue_id: str | None, reset: bytes = b"") -> None:
         self._watch = watch
         self._issue_id = issue_id
         self._beats = watch.pulse.beats
-        self._first = first + watch.pulse.standing
+        # Who breaks off before the first event needs a number to come back with. That of another log comes in one
+        # message with the word that it is another: no break in between hides it.
+        self._first = (reset or b"id: %d\n\n" % after) + watch.pulse.standing
         self._seq = after
 
     @classmethod
@@ -157,15 +159,17 @@ class Position:
         if after <= watch.log.last or after <= (last := await watch.newest()):
             return cls(watch, after, issue_id)
         # Numbers of another store: there is nothing to go on from.
-        return cls(watch, last, issue_id, frame("reset", {"seq": last}))
+        return cls(watch, last, issue_id, frame("reset", {"seq": last}, last))
 
     async def next(self) -> bytes:
         """What the reader has not been told yet, as soon as there is something."""
+        if first := self._first:
+            self._first = b""
+            return first
         watch = self._watch
         while True:
             news = watch.news  # of before we look: while the store is read, more may be told
-            frames = [self._first, *await self._changes()]
-            self._first = b""
+            frames = await self._changes()
             if self._beats != watch.pulse.beats:
                 frames.append(watch.pulse.last)
                 self._beats = watch.pulse.beats

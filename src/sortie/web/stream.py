@@ -32,8 +32,8 @@ from .site import Site
 # Whether the token that let the reader in still does.
 StillAllows = Callable[[TokenScope], Awaitable[bool]]
 
-# How soon a browser comes back, in milliseconds.
-_COME_BACK = b"retry: 1000\n\n"
+# How soon a browser comes back, in milliseconds: the first line of the first message.
+_COME_BACK = b"retry: 1000\n"
 # What a browser sends that comes back.
 _LAST = "Last-Event-ID"
 
@@ -56,9 +56,9 @@ STREAM = Described(
     ),
     answer=str,
     media="text/event-stream",
-    told="""Messages without end, with JSON as data. `change`, with a number: an event of the log. Others have none:
-`live`, once a second how things stand; `stale`, since when it says nothing; `reset`, this is another log, and
-ends at this number; `failed`, why the stream ends here.""",
+    told="""The number behind which it begins, then messages without end, with JSON as data. `change`, with its
+number, is an event of the log; `live`, once a second how things stand; `stale`, since when it says nothing;
+`reset`, with a number, this is another log, and ends there; `failed`, why the stream ends here.""",
     errors=((404, "issue_not_found"), (503, "too_many_streams")),
 )
 
@@ -112,17 +112,16 @@ class EventStream(Response):
     async def _speak(self, position: Position, send: Send) -> None:
         said = _COME_BACK
         is_over = False
-        while True:
-            # Waits for a reader that is slow; one that does not read at all is cut off by the connection.
-            await send({"type": "http.response.body", "body": said, "more_body": True})
-            if is_over:
-                return
+        while not is_over:
             try:
-                said = await position.next()
+                said += await position.next()
             except FeedEnded as ended:
-                said, is_over = ended.last_words, True
+                said, is_over = said + ended.last_words, True
             if not await self.still_allows("read"):
                 return  # whoever asks again is told why
+            # Waits for a reader that is slow; one that does not read at all is cut off by the connection.
+            await send({"type": "http.response.body", "body": said, "more_body": True})
+            said = b""
 
 
 def _after(request: Request, query: StreamQuery) -> int | None:
