@@ -40,11 +40,14 @@ def make_app(site: Site) -> Starlette:
     def unreadable(request: Request, error: Exception) -> Response:
         return _answer(site, request, HTTPStatus.SERVICE_UNAVAILABLE, f"The store cannot be read: {error}")
 
-    return Starlette(
+    app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, site=site)],
         exception_handlers={HTTPException: refused, SortieError: unreadable, sqlite3.Error: unreadable},
     )
+    # From `/login/` to `/login` it would lead by an address with `http`, also where a proxy before us encrypts.
+    app.router.redirect_slashes = False
+    return app
 
 
 def _answer(
