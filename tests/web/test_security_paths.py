@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sortie.web.header_checks import authority, is_of_another_site, local_path
 from tests.store.sample import noted, seen
 
-from .live_server import LiveServer, new_store, served
+from .live_server import Answer, LiveServer, new_store, served
 
 SECRET = "the words in the file outside"
 
@@ -95,6 +95,30 @@ def test_who_logs_in_stays_here(server, target):
     location = answer.headers["location"]
     assert location.startswith("/") and not location.startswith(("//", "/\\"))
     assert answer.headers["set-cookie"].startswith(f"sortie_{server.port}=")
+
+
+@pytest.mark.parametrize("target", [one for one in ELSEWHERE if one not in ("", "/%0a")])
+def test_nor_does_the_form_lead_elsewhere(server, target):
+    shown = server.get(f"/login?next={quote(target)}")
+    assert 'name="next" value="/"' in shown.text
+    assert "refresh" not in shown.text
+    assert server.get(f"/login?next={quote(target)}", Cookie=server.cookie()).headers["location"] == "/"
+    answer = log_in_by_form(server, server.bearer().split()[1], target)
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+
+
+def log_in_by_form(server: LiveServer, token: str, target: str) -> Answer:
+    said = {"Origin": server.url, "Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+    return server.request("POST", "/login", said, urlencode({"token": token, "next": target}))
+
+
+def test_who_pastes_a_token_is_led_to_the_page_that_was_wanted(server):
+    target = "/issues/DEMO-1?x=1&y=2"
+    assert log_in_by_form(server, server.bearer().split()[1], target).headers["location"] == target
+    mistyped = log_in_by_form(server, "mistyped", target)
+    assert mistyped.status == 401
+    assert 'name="next" value="/issues/DEMO-1?x=1&amp;y=2"' in mistyped.text
+    assert "refresh" not in mistyped.text
 
 
 def test_who_logs_in_is_led_to_the_page_that_was_wanted(server):

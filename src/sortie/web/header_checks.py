@@ -72,6 +72,12 @@ def names_its_site(headers: Headers) -> bool:
     return bool(header(headers, b"origin")) or header(headers, b"sec-fetch-site") == "same-origin"
 
 
+def may_lack_our_cookie(headers: Headers) -> bool:
+    """Whether a browser may have kept our cookie back because a link of another site led here. Where a link was
+    it says to loopback, and elsewhere only where it encrypts."""
+    return header(headers, b"sec-fetch-site") in ("", "cross-site")
+
+
 def _is_own(origin: Sequence[bytes], host: str) -> bool:
     return len(origin) == 1 and _leads_to(origin[0].decode("latin-1"), host)
 

@@ -13,7 +13,7 @@ from .access import cookie_name
 from .addresses import LOGIN, LOGOUT
 from .doorman import Doorman
 from .header_checks import header, local_path
-from .refusals import LOGIN_FORM, Refusal, plain_page
+from .refusals import Refusal, leading_to, login_form, plain_page
 from .site import Site
 
 # The cookie; a token that is revoked ends before.
@@ -39,7 +39,9 @@ class _Door:
         given = await _given(request)
         token, target = given.get("token", "").strip(), local_path(given.get("next", ""))
         if not token:
-            return plain_page(200, "Who has a token may look from anywhere, and change things.", LOGIN_FORM)
+            if "next" in given and request.state.access.scope is not None:
+                return RedirectResponse(target, 303)  # sent here by a page to which the cookie had not come along
+            return plain_page(200, "Who has a token may look from anywhere, and change things.", login_form(target))
         try:
             scope = await self.doorman.scope_of(token)
             if scope is None:
@@ -48,7 +50,7 @@ class _Door:
                 raise Refusal(403, "scope", "This token is for figures alone: send it as a bearer to /metrics.")
             await self.doorman.refuse_agents(request.scope)
         except Refusal as refusal:
-            return refusal.answer(request.scope)
+            return refusal.answer(request.scope, target)
         answer = _go_on(request, target)
         answer.set_cookie(
             cookie_name(request.scope),
@@ -79,9 +81,8 @@ def _go_on(request: Request, target: str) -> Response:
     out from a page of ours."""
     if header(request.scope["headers"], b"sec-fetch-site") in ("", "none", "same-origin"):
         return RedirectResponse(target, 303, _TOLD_TO_NOBODY)
-    head = f'<meta http-equiv="refresh" content="0; url={escape(target)}">\n'
     more = f'<p><a href="{escape(target)}">Go on</a></p>\n'
-    return plain_page(200, "You are logged in.", more, _TOLD_TO_NOBODY, head)
+    return plain_page(200, "You are logged in.", more, _TOLD_TO_NOBODY, leading_to(target))
 
 
 def _is_encrypted(request: Request) -> bool:

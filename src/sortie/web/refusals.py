@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from html import escape
 from http import HTTPStatus
+from urllib.parse import urlencode
 
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import Scope as Connection
 
 from .addresses import API, LOGIN
-from .header_checks import header
+from .header_checks import header, local_path, may_lack_our_cookie
 from .json_api import Problem
 from .static import address
 
@@ -25,8 +26,9 @@ _PAGE = """<!doctype html>
 {more}</main>
 </html>
 """
-LOGIN_FORM = f"""<p>Where the service runs, <code>sortie token new</code> prints a link that lets you in. Or:</p>
-<form method="post" action="{LOGIN}">
+_LOGIN_FORM = """<p>Where the service runs, <code>sortie token new</code> prints a link that lets you in. Or:</p>
+<form method="post" action="{login}">
+<input type="hidden" name="next" value="{target}">
 <p><label>Token <input type="password" name="token" autocomplete="off" required></label>
 <button>Log in</button></p>
 </form>
@@ -41,7 +43,8 @@ class Refusal(Exception):
         self.status = status
         self.code = code
 
-    def answer(self, connection: Connection) -> Response:
+    def answer(self, connection: Connection, target: str = "") -> Response:
+        """`target` is where who logs in goes on to; the address that was asked for if left out."""
         # What is left of the request is not waited for.
         headers = {"connection": "close"} if connection["method"] not in ("GET", "HEAD") else {}
         if self.status == HTTPStatus.UNAUTHORIZED:
@@ -50,8 +53,28 @@ class Refusal(Exception):
             return Problem(self.status, self.code, str(self), headers).answer()
         if "text/html" not in header(connection["headers"], b"accept"):
             return PlainTextResponse(f"{self}\n", self.status, headers)
-        more = LOGIN_FORM if self.status == HTTPStatus.UNAUTHORIZED else ""
-        return plain_page(self.status, str(self), more, headers)
+        if self.status != HTTPStatus.UNAUTHORIZED:
+            return plain_page(self.status, str(self), headers=headers)
+        head = ""
+        if not target and connection["method"] == "GET":
+            target = _address(connection)
+            if may_lack_our_cookie(connection["headers"]):
+                head = leading_to(f"{LOGIN}?{urlencode({'next': target})}")
+        return plain_page(self.status, str(self), login_form(target or "/"), headers, head)
+
+
+def login_form(target: str) -> str:
+    return _LOGIN_FORM.format(login=LOGIN, target=escape(target))
+
+
+def leading_to(target: str) -> str:
+    """The head of a page that a browser leaves at once for another of ours, and as one that sets out from ours."""
+    return f'<meta http-equiv="refresh" content="0; url={escape(target)}">\n'
+
+
+def _address(connection: Connection) -> str:
+    query = b"?" + connection["query_string"] if connection["query_string"] else b""
+    return local_path((connection["raw_path"] + query).decode("latin-1"))
 
 
 def plain_page(
