@@ -3,7 +3,7 @@
 recording:
   diary: /path           one line for each call: `tracker <verb> <issue id> <state>`
   refuse: ["1", "2"]     ids whose transitions fail
-  on_fetch_issue: "..."  a shell command that runs each time one issue is asked for; where it fails, so does the call
+  on_fetch_issue: "..."  a shell command that runs each time one issue is asked for; if it fails, the call does
   on_fetch_states: "..." the same each time states are asked for
   before_transition: ".."  a shell command that runs before each transition
   hold: /path            while this file exists no read is answered; one that waits makes `/path.reached`

@@ -130,8 +130,8 @@ def test_the_history_is_the_last_ten_runs_of_this_issue_newest_first(project):
         for number in range(1, EARLIER + 1):
             day = f"2026-03-{number:02}T10:00:00Z"
             db.execute(
-                "INSERT INTO run_history VALUES"
-                " (NULL, ?, '1', 'T-1', ?, 'codex', '/w', ?, ?, 'failed', ?, 1, '', '', '', 0, 0, 0, 0, 0.0, '', 1)",
+                "INSERT INTO run_history VALUES (NULL, ?, '1', 'T-1', ?, 'codex', '/w', ?, ?, 'failed', ?,"
+                " 1, '', '', '', 0, 0, 0, 0, 0.0, '', 1)",
                 (f"r{number}", number, day, day, f"error {number}"),
             )
     project.add("1", f"{agent(HISTORY)}; {BLOCKED}")
