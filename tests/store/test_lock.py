@@ -80,6 +80,30 @@ async def test_the_holder_is_known_while_it_lives_and_nobody_afterwards(path):
     assert holder_of(path) is None
 
 
+# Holds the lock, and has a child that has not become another program yet; `kill -9` hits the parent alone.
+DIES = """
+import os, signal, sys, time
+from pathlib import Path
+from sortie.store.lock import held
+
+with held(Path(sys.argv[1]), {}):
+    if os.fork() == 0:
+        os.close(1)
+        time.sleep(1)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_start_is_not_refused_for_what_a_killed_holder_was_just_starting(path):
+    with start_python(DIES, path) as killed:
+        assert output_of(killed).read() == ""
+        assert killed.wait(10) == -signal.SIGKILL
+        assert (holder_of(path) or {}).get("pid") == killed.pid
+        with held(path, {}):
+            assert (holder_of(path) or {}).get("pid") == os.getpid()
+
+
 async def test_the_same_process_cannot_open_a_store_twice(path):
     async with Store.open(path, holder={}):
         with pytest.raises(StoreLocked):

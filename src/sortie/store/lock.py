@@ -16,7 +16,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,10 @@ from .sqlite_errors import explain_system, not_a_file
 ROOT_HOLDER = ".sortie.lock"
 
 # Somebody who asks for the holder has the lock for an instant; a start must not be refused because of that.
-_TRIES = 10
+_PATIENCE_SECONDS = 0.2
+# A process that was being started when its holder was killed has the lock until it has become another program,
+# which takes its time on a busy machine.
+_PATIENCE_WITH_THE_DEAD = 10.0
 _PAUSE_SECONDS = 0.02
 # A FIFO or a device at the name must not make us wait, nor a link lead us elsewhere.
 _CAREFUL = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -62,7 +65,7 @@ def workflow_holder_of(workflow: Path) -> dict[str, Any] | None:
 @contextmanager
 def _held(path: Path, doing: str, holder: Mapping[str, Any]) -> Iterator[None]:
     with _lock_file(path, os.O_RDWR | os.O_CREAT) as descriptor:
-        if not _take(descriptor):
+        if not _take(descriptor, lambda: _read(descriptor)):
             raise StoreLocked(f"{_name(_read(descriptor))} {doing}.", fix="Stop it first.")
         try:
             os.ftruncate(descriptor, 0)
@@ -88,7 +91,7 @@ def root_held(root: Path, holder: Mapping[str, Any]) -> Iterator[None]:
         root.mkdir(mode=_ROOT_MODE, parents=True, exist_ok=True)
     with _open_root(root) as descriptor:
         with _failures_of(root):
-            if not _take(descriptor):
+            if not _take(descriptor, lambda: _root_holder(descriptor)):
                 raise root_refusal(root, _root_holder(descriptor))
         _sign_root(descriptor, holder)
         yield
@@ -178,11 +181,27 @@ def _failures_of(root: Path) -> Iterator[None]:
         ) from error
 
 
-def _take(descriptor: int) -> bool:
-    for _ in range(_TRIES):
-        if _try(descriptor, fcntl.LOCK_EX):
-            return True
+def _take(descriptor: int, holder: Callable[[], Mapping[str, Any]]) -> bool:
+    begun = time.monotonic()
+    while not _try(descriptor, fcntl.LOCK_EX):
+        waited = time.monotonic() - begun
+        if waited >= _PATIENCE_WITH_THE_DEAD or (waited >= _PATIENCE_SECONDS and not _is_dead(holder())):
+            return False
         time.sleep(_PAUSE_SECONDS)
+    return True
+
+
+def _is_dead(holder: Mapping[str, Any]) -> bool:
+    """Whether whoever signed is certainly gone; what nobody can tell from here counts as alive."""
+    pid = holder.get("pid")
+    if holder.get("host") != os.uname().nodename or type(pid) is not int or pid < 1:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
     return False
 
 
