@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sortie.web.bodies import AT_DOORS, BodyLimits
+from sortie.web.bodies import MOST_BYTES_OF_LOGIN, BodyLimits
 from sortie.web.site import Site
 from sortie.web.tokens import new_token
 from sortie.workflow.config import ServerConfig
@@ -86,7 +86,7 @@ def test_nobody_has_to_log_in_with_a_megabyte(server):
     """That address is open to whoever can reach the port."""
     token = new_token(server.site.database, "operate")
     form = {"Content-Type": "application/x-www-form-urlencoded", **ELSEWHERE}
-    padding = "x" * (AT_DOORS - 1000)
+    padding = "x" * (MOST_BYTES_OF_LOGIN - 1000)
     fits = urlencode({"token": token, "next": "/runs", "more": padding})
     assert server.request("POST", "/login", form, fits).status == 303
     answer = server.request("POST", "/login", form, fits + padding)
@@ -99,5 +99,6 @@ def test_nobody_has_to_log_in_with_a_megabyte(server):
 def test_where_looking_needs_a_token_the_way_in_is_bounded_as_well(tmp_path):
     named = ServerConfig(public_url="http://sortie.example.com")
     with served(new_store(tmp_path / "sortie.db", noted("begun")), server=named) as server:
-        answer = server.request("POST", "/login", {"Host": "sortie.example.com"}, "token=" + "x" * AT_DOORS)
+        too_much = "token=" + "x" * MOST_BYTES_OF_LOGIN
+        answer = server.request("POST", "/login", {"Host": "sortie.example.com"}, too_much)
         assert answer.status == 413

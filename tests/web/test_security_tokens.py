@@ -17,7 +17,7 @@ from sortie.protocol.signature import signature
 from sortie.store.connect import connect_readonly
 from sortie.store.web_tokens import Scope, remove_tokens, tokens
 from sortie.trackers.webhooks import is_authentic
-from sortie.web.doorman import Doorman
+from sortie.web.authentication import Authentication
 from sortie.web.site import Site
 from sortie.web.tokens import covers, digest_of, first_link, granted, new_token
 from sortie.workflow.config import ServerConfig, TokensConfig
@@ -239,10 +239,10 @@ def test_a_token_is_compared_with_every_digest_in_constant_time(token, scope):
 
 async def test_whoever_stands_at_the_door_compares_as_that_does(store):
     made_before = [new_token(store, "read") for _ in range(3)]
-    door = Doorman(Site(store, store.parent / "WORKFLOW.md"))
+    authentication = Authentication(Site(store, store.parent / "WORKFLOW.md"))
     for token, scope in ((made_before[1], "read"), ("none of them", None)):
         with comparisons() as made:
-            assert await door.scope_lately(token) == scope
+            assert await authentication.scope_lately(token) == scope
         assert len(made) == 3
 
 

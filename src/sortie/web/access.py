@@ -18,17 +18,17 @@ from ..protocol.web_address import is_loopback
 from ..store.web_tokens import Scope
 from . import addresses
 from . import header_checks as checks
+from .authentication import Authentication
 from .bodies import BodyLimits, BodyTooLarge, BodyTooSlow, gathered, replayed
-from .doorman import Doorman
 from .refusals import Refusal
 from .site import Site
 from .tokens import covers
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 # What shows nothing of the store: the way in and out, and what pages look like.
-DOORS = (addresses.LOGIN, addresses.LOGOUT)
-LOOKS = f"{addresses.STATIC}/"
-SHOWS_NOTHING = (*DOORS, addresses.FAVICON)
+LOGIN_AND_LOGOUT = (addresses.LOGIN, addresses.LOGOUT)
+STATIC_FILES = f"{addresses.STATIC}/"
+SHOWS_NOTHING = (*LOGIN_AND_LOGOUT, addresses.FAVICON)
 # What comes there proves itself by a signature, and is sent to whichever name the tracker's server knows us by.
 SIGNED = addresses.TRACKER_WEBHOOK
 # The older surface has one address that changes anything, which asks for a look; on loopback it is open, as it was.
@@ -76,7 +76,7 @@ class Guard:
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self.app = app
         self.site = site
-        self.doorman = Doorman(site)
+        self.authentication = Authentication(site)
 
     async def __call__(self, connection: Connection, receive: Receive, send: Send) -> None:
         if connection["type"] == "lifespan":
@@ -118,12 +118,12 @@ class Guard:
         state["access"], state["still_allows"] = access, partial(self._still_allows, connection)
         if method in SAFE_METHODS:
             wanted: Scope = "metrics" if path == addresses.METRICS else "read"
-            if not (path in SHOWS_NOTHING or path.startswith(LOOKS) or access.allows(wanted)):
+            if not (path in SHOWS_NOTHING or path.startswith(STATIC_FILES) or access.allows(wanted)):
                 raise _lacking(access, wanted)
             return receive
         await self._require_permission(connection, access, by_cookie)
         limits = self.site.bodies
-        return await _bounded(connection, receive, limits.at_doors() if path in DOORS else limits)
+        return await _bounded(connection, receive, limits.of_login() if path in LOGIN_AND_LOGOUT else limits)
 
     def _is_public(self, headers: checks.Headers) -> bool:
         """Whether it was sent to the name of the proxy in front of us: then anybody may be behind it."""
@@ -144,7 +144,7 @@ class Guard:
     async def _access(self, connection: Connection) -> tuple[Access, bool]:
         """What the request may do, and whether that is by a cookie: a browser sends those for any page."""
         shown, by_cookie = _token_of(connection)
-        scope = await self.doorman.scope_of(shown) if shown else None
+        scope = await self.authentication.scope_of(shown) if shown else None
         if shown and not by_cookie and scope is None:
             raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
         return Access(scope, self._reads_freely(connection), self.site.read_only), by_cookie
@@ -156,14 +156,14 @@ class Guard:
     async def _still_allows(self, connection: Connection, wanted: Scope) -> bool:
         """Whether what goes on for long may do so: a token may have been revoked since it was let in."""
         shown, by_cookie = _token_of(connection)
-        scope = await self.doorman.scope_lately(shown) if shown else None
+        scope = await self.authentication.scope_lately(shown) if shown else None
         if shown and not by_cookie and scope is None:
             return False
         return Access(scope, self._reads_freely(connection), self.site.read_only).allows(wanted)
 
     async def _require_permission(self, connection: Connection, access: Access, by_cookie: bool) -> None:
         path: str = connection["path"]
-        is_free = path in (*DOORS, SIGNED) or (path.startswith(FIRST_API) and access.reads_freely)
+        is_free = path in (*LOGIN_AND_LOGOUT, SIGNED) or (path.startswith(FIRST_API) and access.reads_freely)
         if not is_free:
             if self.site.read_only:
                 said = "This site only shows what is in the store; `sortie run` serves one that can change things."
@@ -172,7 +172,7 @@ class Guard:
                 raise _lacking(access, "operate")
             if by_cookie and not checks.names_its_site(connection["headers"]):
                 raise Refusal(403, "no_origin", "The browser does not say which page sent this; send it from ours.")
-        await self.doorman.refuse_agents(connection)
+        await self.authentication.refuse_agents(connection)
 
 
 def _token_of(connection: Connection) -> tuple[str, bool]:

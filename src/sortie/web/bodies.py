@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope
 # An answer of a person, or a webhook: these are text, and a tracker's server sends an issue with all its fields.
 MOST_BYTES = 1024 * 1024
 # A token, and the address to go on to.
-AT_DOORS = 8 * 1024
+MOST_BYTES_OF_LOGIN = 8 * 1024
 
 
 class BodyLimits(Struct, frozen=True, kw_only=True):
@@ -22,9 +22,9 @@ class BodyLimits(Struct, frozen=True, kw_only=True):
     most_discarded: int = 10 * MOST_BYTES
     within: float = 10.0
 
-    def at_doors(self) -> BodyLimits:
+    def of_login(self) -> BodyLimits:
         """Where anybody may knock."""
-        return replace(self, most_bytes=min(self.most_bytes, AT_DOORS))
+        return replace(self, most_bytes=min(self.most_bytes, MOST_BYTES_OF_LOGIN))
 
 
 class BodyTooLarge(Exception):

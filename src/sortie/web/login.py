@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from .access import cookie_name
 from .addresses import LOGIN, LOGOUT
-from .doorman import Doorman
+from .authentication import Authentication
 from .header_checks import header, local_path
 from .refusals import Refusal, leading_to, login_form, plain_page
 from .site import Site
@@ -23,16 +23,16 @@ _TOLD_TO_NOBODY = {"referrer-policy": "no-referrer"}
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    door = _Door(site)
+    pages = _Login(site)
     return [
-        Route(LOGIN, door.login, methods=["GET", "POST"]),
-        Route(LOGOUT, door.logout, methods=["POST"]),
+        Route(LOGIN, pages.login, methods=["GET", "POST"]),
+        Route(LOGOUT, pages.logout, methods=["POST"]),
     ]
 
 
-class _Door:
+class _Login:
     def __init__(self, site: Site) -> None:
-        self.doorman = Doorman(site)
+        self.authentication = Authentication(site)
 
     async def login(self, request: Request) -> Response:
         """By the link that was printed, or by the form in which a token is pasted."""
@@ -43,12 +43,12 @@ class _Door:
                 return RedirectResponse(target, 303)  # sent here by a page to which the cookie had not come along
             return plain_page(200, "Who has a token may look from anywhere, and change things.", login_form(target))
         try:
-            scope = await self.doorman.scope_of(token)
+            scope = await self.authentication.scope_of(token)
             if scope is None:
                 raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
             if scope == "metrics":
                 raise Refusal(403, "scope", "This token is for figures alone: send it as a bearer to /metrics.")
-            await self.doorman.refuse_agents(request.scope)
+            await self.authentication.refuse_agents(request.scope)
         except Refusal as refusal:
             return refusal.answer(request.scope, target)
         answer = _go_on(request, target)

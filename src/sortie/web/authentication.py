@@ -1,4 +1,4 @@
-"""What only store and kernel can tell about a request: what its token allows, and whether an agent sent it."""
+"""Who sends a request, as far as store and kernel can tell: what its token allows, and whether it is an agent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .tokens import granted, of_workflow
 _AT_ONCE = 8
 
 
-class Doorman:
+class Authentication:
     def __init__(self, site: Site) -> None:
         self.site = site
         self._threads = Threads(_AT_ONCE)
