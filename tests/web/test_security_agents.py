@@ -17,7 +17,7 @@ from sortie.engine.report import LiveReport
 from sortie.process.identity import RUN_MARK, limit_marked, limit_marker
 from sortie.store.commands import pending_commands
 from sortie.store.connect import connect_readonly
-from sortie.web.peer_process import peer_of
+from sortie.web.sender_process import sender_of
 from tests.store.sample import noted
 
 from .live_server import LiveServer, new_store, served
@@ -160,9 +160,9 @@ def test_a_connection_that_was_handed_to_an_agent_is_an_agents(server):
         )
         assert held.stdout is not None
         held.stdout.readline()
-        assert peer_of(connection.getsockname(), connection.getpeername()) == "agent"
+        assert sender_of(connection.getsockname(), connection.getpeername()) == "agent"
         held.communicate(b"\n")
-        assert peer_of(connection.getsockname(), connection.getpeername()) == "other"
+        assert sender_of(connection.getsockname(), connection.getpeername()) == "other"
 
 
 @pytest.mark.parametrize("family", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
@@ -175,10 +175,10 @@ def test_whoever_does_not_wait_for_the_answer_is_nobody(family):
         accepted, address = listening.accept()
         with accepted:
             server = accepted.getsockname()
-            assert peer_of(address[:2], server[:2]) == "other"
+            assert sender_of(address[:2], server[:2]) == "other"
             client.close()
-            assert peer_of(address[:2], server[:2]) == "nobody"
+            assert sender_of(address[:2], server[:2]) == "nobody"
 
 
 def test_who_comes_from_another_machine_has_no_process_here():
-    assert peer_of(("192.0.2.1", 40000), ("192.0.2.2", 7678)) == "other"
+    assert sender_of(("192.0.2.1", 40000), ("192.0.2.2", 7678)) == "other"

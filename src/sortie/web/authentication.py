@@ -11,8 +11,8 @@ from starlette.types import Scope as Connection
 
 from ..errors import SortieError
 from ..store.web_tokens import Scope, tokens
-from .peer_process import peer_of
 from .refusals import Refusal
+from .sender_process import sender_of
 from .site import Site
 from .threads import Threads
 from .tokens import granted, of_workflow
@@ -47,11 +47,11 @@ class Authentication:
         client, server = tuple(connection["client"]), tuple(connection["server"])
         report = self.site.live.report
         service = report.pid if report else 0
-        peer = await self._threads.run(peer_of, client, server, service)
-        if peer == "agent":
+        sender = await self._threads.run(sender_of, client, server, service)
+        if sender == "agent":
             said = "Only a person may do this, and the request comes from inside a run of Sortie."
             raise Refusal(403, "agent", said)
-        if peer == "nobody":
+        if sender == "nobody":
             said = "Whoever sent this did not wait for the answer, so nobody can tell whether it was a person."
             raise Refusal(403, "gone", said)
 

@@ -17,13 +17,13 @@ from ..protocol.web_address import is_loopback
 
 # `agent`: a process of a run has the other end. `nobody`: it is on this machine, and nobody has it open any more.
 # `other`: anybody else, on this machine or not.
-Peer = Literal["agent", "nobody", "other"]
+Sender = Literal["agent", "nobody", "other"]
 
 # An agent that opens more files than this is not waited for: it gets no answer, like any other.
 _MOST_DESCRIPTORS = 50_000
 
 
-def peer_of(client: Address, server: Address, service_pid: int = 0) -> Peer:
+def sender_of(client: Address, server: Address, service_pid: int = 0) -> Sender:
     """Who is behind this connection to us. Everything below the service, but for us, is of an agent too: it marks
     what it starts, and inherits what loses its parents and its marks."""
     found = socket_between(client, server)
