@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from sortie.engine.notifying import LAST_WORDS
-from sortie.notify.courier import FIRST_PAUSE, GIVES_UP_AFTER, LONGEST_PAUSE
+from sortie.notify.channel_sender import FIRST_PAUSE, GIVES_UP_AFTER, LONGEST_PAUSE
 from sortie.notify.message import MOST_ITEMS, MOST_LINES, Item
 from sortie.workflow.channels import OCCASIONS, ChannelConfig
 from sortie.workflow.loader import examine

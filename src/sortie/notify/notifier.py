@@ -1,4 +1,4 @@
-"""The process: hears from the service who is to be told, follows the log of events, and has couriers send.
+"""The process: hears from the service who is to be told, follows the log of events, and has each channel sent to.
 
 What it is told comes line by line on its standard input, and the end of that is its own.
 """
@@ -27,7 +27,7 @@ from ..store.notifications import Occasion
 from ..store.queries import store_id
 from ..store.sqlite_errors import explain
 from ..workflow.channels import NotifierOrders
-from .courier import GIVES_UP_AFTER, Courier
+from .channel_sender import GIVES_UP_AFTER, ChannelSender
 from .occasions import is_once_only, look
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class Notifier:
         self._files = OpenFiles(path)
         self._whose = store_id(db)[:8]
         self._orders: NotifierOrders | None = None
-        self._couriers: dict[str, Courier] = {}
+        self._senders: dict[str, ChannelSender] = {}
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._cursors: dict[str, int] = {}
         self._noted = 0
@@ -69,16 +69,16 @@ class Notifier:
             known = outbox.cursors(db)
         self._cursors = {name: known[name] for name in orders.channels}
         self._noted = min(self._cursors.values(), default=0)
-        for name in self._couriers.keys() - orders.channels.keys():
+        for name in self._senders.keys() - orders.channels.keys():
             self._scopes.pop(name).cancel()
-            del self._couriers[name]
+            del self._senders[name]
         for name, channel in orders.channels.items():
-            if name not in self._couriers:
-                courier = Courier(name, channel, path=self._path, db=self._db, whose=self._whose)
-                self._couriers[name], self._scopes[name] = courier, anyio.CancelScope()
-                self._tasks.start_soon(_run_in, self._scopes[name], courier)
-            self._couriers[name].channel, self._couriers[name].dashboard = channel, orders.dashboard
-            self._couriers[name].wake()
+            if name not in self._senders:
+                sender = ChannelSender(name, channel, path=self._path, db=self._db, whose=self._whose)
+                self._senders[name], self._scopes[name] = sender, anyio.CancelScope()
+                self._tasks.start_soon(_run_in, self._scopes[name], sender)
+            self._senders[name].channel, self._senders[name].dashboard = channel, orders.dashboard
+            self._senders[name].wake()
         self._orders = orders
         self._version = -1
 
@@ -106,9 +106,9 @@ class Notifier:
                 seq=0, kind="service", issue_id="", identifier="service", title="", text=text, at=time.time()
             )
             async with anyio.create_task_group() as telling:
-                for courier in self._couriers.values():
-                    if occasion.kind in courier.channel.on:
-                        telling.start_soon(courier.tell, occasion)
+                for sender in self._senders.values():
+                    if occasion.kind in sender.channel.on:
+                        telling.start_soon(sender.tell, occasion)
 
     async def finish(self) -> None:
         """The service is about to end: tell what there is to tell now."""
@@ -120,8 +120,8 @@ class Notifier:
         except StoreError as error:
             log.warning("%s", error)
         async with anyio.create_task_group() as finishing:
-            for courier in self._couriers.values():
-                finishing.start_soon(courier.finish)
+            for sender in self._senders.values():
+                finishing.start_soon(sender.finish)
 
     def _look(self) -> None:
         """Put what is new into the outbox."""
@@ -129,7 +129,7 @@ class Notifier:
             (version,) = self._db.execute("PRAGMA data_version").fetchone()
             if version == self._version:
                 return
-            while self._couriers and not self._look_further():
+            while self._senders and not self._look_further():
                 pass
         except sqlite3.Error as error:
             raise explain(error, self._path) from error
@@ -144,8 +144,8 @@ class Notifier:
             (name, occasion)
             for occasion in found.occasions
             if time.time() - occasion.at < GIVES_UP_AFTER
-            for name, courier in self._couriers.items()
-            if occasion.seq > self._cursors[name] and occasion.kind in courier.channel.on
+            for name, sender in self._senders.items()
+            if occasion.seq > self._cursors[name] and occasion.kind in sender.channel.on
         ]
         cursors = {name: max(seq, found.looked_at) for name, seq in self._cursors.items()}
         if news or found.looked_at - self._noted > MOST_UNNOTED:
@@ -153,7 +153,7 @@ class Notifier:
                 outbox.put(db, _each_once(db, news), cursors)
             self._noted = found.looked_at
             for name, _ in news:
-                self._couriers[name].wake()
+                self._senders[name].wake()
         self._cursors = cursors
         return found.is_all
 
@@ -193,9 +193,9 @@ async def _orders() -> AsyncIterator[NotifierOrders]:
         transport.close()
 
 
-async def _run_in(scope: anyio.CancelScope, courier: Courier) -> None:
+async def _run_in(scope: anyio.CancelScope, sender: ChannelSender) -> None:
     with scope:
-        await courier.run()
+        await sender.run()
 
 
 def _each_once(db: sqlite3.Connection, news: list[tuple[str, Occasion]]) -> Iterator[tuple[str, Occasion]]:

@@ -29,7 +29,7 @@ class Occasion(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Waiting(Occasion, frozen=True, kw_only=True):
+class Unsent(Occasion, frozen=True, kw_only=True):
     """One that is to be told; before `next_try_at` nobody tries."""
 
     id: int
@@ -74,14 +74,14 @@ def put(db: Connection, occasions: Iterable[tuple[str, Occasion]], looked_at: Ma
     )
 
 
-def waiting(db: Connection, channel: str) -> list[Waiting]:
+def waiting(db: Connection, channel: str) -> list[Unsent]:
     """What this channel is to be told, the oldest first."""
-    columns = Waiting.__struct_fields__
+    columns = Unsent.__struct_fields__
     rows = db.execute(
         f"SELECT {', '.join(columns)} FROM notifications WHERE channel = ? AND {UNSENT} ORDER BY seq LIMIT ?",
         (channel, MOST_AT_ONCE),
     )
-    return [Waiting(**dict(zip(columns, row, strict=True))) for row in rows]
+    return [Unsent(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def mark_sent(db: Connection, ids: Iterable[int], at: float) -> None:

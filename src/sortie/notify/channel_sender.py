@@ -17,7 +17,7 @@ import anyio
 from ..errors import StoreError
 from ..store import notifications as outbox
 from ..store.connect import changing
-from ..store.notifications import Occasion, Waiting
+from ..store.notifications import Occasion, Unsent
 from ..store.sqlite_errors import explain
 from ..workflow.channels import ChannelConfig
 from .message import compose
@@ -32,7 +32,7 @@ GIVES_UP_AFTER = 3 * 86400.0
 STORE_PAUSE = 5.0
 
 
-class Courier:
+class ChannelSender:
     """`whose` begins the ids of its messages; `db` is for looking, `path` for short transactions. `channel` and
     `dashboard` may change at any time: the next message goes by them."""
 
@@ -99,7 +99,7 @@ class Courier:
                 await self._deliver(waiting)
         return max(left, 0.0)
 
-    def _open(self) -> list[Waiting]:
+    def _open(self) -> list[Unsent]:
         """What waits and still needs somebody; the rest is dropped. What was taken is noted first: a store that
         refuses that must not have it sent again."""
         self._note_taken()
@@ -118,7 +118,7 @@ class Courier:
         dropped = {one.id for one in (*late, *settled)}
         return [one for one in waiting if one.id not in dropped]
 
-    async def _deliver(self, waiting: list[Waiting]) -> None:
+    async def _deliver(self, waiting: list[Unsent]) -> None:
         ids = [one.id for one in waiting]
         try:
             await send(self.channel, compose(self._whose, waiting, self.dashboard))
@@ -146,6 +146,6 @@ def backoff(tries: int) -> float:
     return nominal * random.uniform(0.5, 1.0)  # noqa: S311 - so that not all come back at once
 
 
-def _not_before(waiting: list[Waiting]) -> float:
+def _not_before(waiting: list[Unsent]) -> float:
     """A receiver that failed is left alone, by what is new too."""
     return max(one.next_try_at for one in waiting)
