@@ -16,7 +16,7 @@ import pytest
 from sortie.process.companion import TRIES, Companion
 from sortie.process.identity import identify
 from sortie.process.orphans import orphan_tracker
-from sortie.process.spoken_lines import LONGEST_LINE, MOST_AT_ONCE
+from sortie.process.output_lines import LONGEST_LINE, MOST_AT_ONCE
 
 from .scene import is_in_table, is_running, open_descriptors, until
 

@@ -18,8 +18,8 @@ from contextlib import ExitStack
 import anyio
 
 from .orphans import orphan_tracker
+from .output_lines import OutputLines
 from .spawn import pipe_between
-from .spoken_lines import SpokenLines
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class _Life:
             ours.pop_all()
         orphan_tracker.spare(self._popen.pid)
         self._feed = _Feed(feed)
-        self._spoken = SpokenLines(heard, lambda line: log.warning("%s: %s", name, line))
+        self._output = OutputLines(heard, lambda line: log.warning("%s: %s", name, line))
         self.ended = anyio.Event()
         self.code = 0
         asyncio.get_running_loop().add_reader(self._pidfd, self._notice_end)
@@ -170,7 +170,7 @@ class _Life:
             await self.ended.wait()
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
-        self._spoken.close()
+        self._output.close()
         if self.ended.is_set():
             orphan_tracker.unspare(self._popen.pid)
 

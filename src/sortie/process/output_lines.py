@@ -14,7 +14,7 @@ LONGEST_LINE = 2_000
 _CHUNK = 1 << 16
 
 
-class SpokenLines:
+class OutputLines:
     """Reads `descriptor`, which is ours from now on, in the running loop, and passes on each line."""
 
     def __init__(self, descriptor: int, pass_on: Callable[[str], None]) -> None:
