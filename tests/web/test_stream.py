@@ -19,8 +19,8 @@ from sortie.engine.report import LiveReport
 from sortie.store.connect import connect_writer, migrate
 from sortie.store.lock import held
 from sortie.web.feed import Position, _Watch
+from sortie.web.heartbeat import Heartbeat
 from sortie.web.log_window import BATCH, KEPT, Entry, LogWindow
-from sortie.web.pulse import Pulse
 from sortie.web.site import Site
 from tests.store.sample import noted, seen
 
@@ -285,10 +285,10 @@ def test_a_store_that_goes_away_ends_the_stream_and_not_the_server(store, replac
 
 def test_while_there_is_nothing_to_tell_a_comment_shows_that_somebody_is_there(store):
     (store.parent / "WORKFLOW.md").write_text("---\n---\n")
-    pulse = Pulse(Site(store, store.parent / "WORKFLOW.md"), silence=0.0)
-    assert pulse.beat() and pulse.last.startswith(b"event: stale")
-    assert pulse.beat() and pulse.last.startswith(b":")
-    patient = Pulse(Site(store, store.parent / "WORKFLOW.md"))
+    heartbeat = Heartbeat(Site(store, store.parent / "WORKFLOW.md"), silence=0.0)
+    assert heartbeat.beat() and heartbeat.last.startswith(b"event: stale")
+    assert heartbeat.beat() and heartbeat.last.startswith(b":")
+    patient = Heartbeat(Site(store, store.parent / "WORKFLOW.md"))
     assert [patient.beat(), patient.beat()] == [True, False]
     assert patient.standing.startswith(b"event: stale"), "whoever joins later is told as well"
 

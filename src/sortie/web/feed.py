@@ -19,9 +19,9 @@ import anyio
 import anyio.to_thread
 
 from ..errors import SortieError
+from .heartbeat import Heartbeat, frame
 from .json_api import STORE_UNAVAILABLE, Problem
 from .log_window import BATCH, Entry, LogWindow
-from .pulse import Pulse, frame
 from .site import Site
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class _Watch:
 
     def __init__(self, site: Site, log: LogWindow) -> None:
         self.log = log
-        self.pulse = Pulse(site)
+        self.heartbeat = Heartbeat(site)
         self.last_words = b""
         self.news = asyncio.Event()
         self._looking, self._reading = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
@@ -112,7 +112,7 @@ class _Watch:
     async def _run(self) -> None:
         try:
             while True:
-                if self.pulse.is_due and await self._in_thread(self.pulse.beat):
+                if self.heartbeat.is_due and await self._in_thread(self.heartbeat.beat):
                     self._tell()
                 await self._follow()
                 await asyncio.sleep(LOOK_EVERY)
@@ -144,10 +144,10 @@ class Position:
     def __init__(self, watch: _Watch, after: int, issue_id: str | None, reset: bytes = b"") -> None:
         self._watch = watch
         self._issue_id = issue_id
-        self._beats = watch.pulse.beats
+        self._beats = watch.heartbeat.beats
         # Who breaks off before the first event needs a number to come back with. That of another log comes in one
         # message with the word that it is another: no break in between hides it.
-        self._first = (reset or b"id: %d\n\n" % after) + watch.pulse.standing
+        self._first = (reset or b"id: %d\n\n" % after) + watch.heartbeat.standing
         self._seq = after
 
     @classmethod
@@ -170,9 +170,9 @@ class Position:
         while True:
             news = watch.news  # of before we look: while the store is read, more may be told
             frames = await self._changes()
-            if self._beats != watch.pulse.beats:
-                frames.append(watch.pulse.last)
-                self._beats = watch.pulse.beats
+            if self._beats != watch.heartbeat.beats:
+                frames.append(watch.heartbeat.last)
+                self._beats = watch.heartbeat.beats
             if said := b"".join(frames):
                 return said
             if watch.last_words:

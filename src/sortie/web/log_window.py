@@ -15,7 +15,7 @@ from ..core.narrate import narrate
 from ..errors import StoreLost
 from ..store.connect import connect_readonly
 from ..store.queries import LoggedEvent, events, last_seq
-from .pulse import frame
+from .heartbeat import frame
 from .site import Site
 
 # Read at once; so many a slow reader may be behind before the store is asked.

@@ -30,7 +30,7 @@ def frame(event: str, data: Any, seq: int | None = None) -> bytes:
     return number + b"event: %s\ndata: %s\n\n" % (event.encode("ascii"), msgspec.json.encode(data))
 
 
-class Pulse:
+class Heartbeat:
     """`standing` is how the service stands, for whoever joins; `last` is the beat that everybody is to hear, and
     `beats` counts them."""
 
