@@ -57,7 +57,7 @@ class App:
             self._ends_at = 0.0
 
     async def _renew(self) -> None:
-        signed = await signature(self._settings)
+        signed = await json_web_token(self._settings)
         client = self._client()
         client.hide([signed, self._token])
 
@@ -107,8 +107,8 @@ def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def signature(settings: AppSettings) -> str:
-    """A JSON Web Token by which GitHub knows the App for some minutes."""
+async def json_web_token(settings: AppSettings) -> str:
+    """By which GitHub knows the App for some minutes."""
     try:
         from cryptography.hazmat.primitives.asymmetric import padding, rsa
         from cryptography.hazmat.primitives.hashes import SHA256

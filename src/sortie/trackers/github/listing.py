@@ -71,7 +71,7 @@ class Listing:
             records, _ = read_records(reply.read(list[Any]), self._api.repository)
         except TrackerError:
             return Counter()
-        return Counter(self._states.state_of(one.standing) for one in records if not one.is_pull_request)
+        return Counter(self._states.state_of(one.standing) for one in records)
 
     async def _read(self, pages: list[Reply], *, is_cut: bool) -> Listed:
         records: dict[int, Record] = {}
