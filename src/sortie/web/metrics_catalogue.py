@@ -7,6 +7,7 @@ happened; boards that were made for them show that instead of an error.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Literal, get_args
 
@@ -14,6 +15,8 @@ from msgspec import Struct
 
 from ..reports.needs import NeedKind
 from .api_v1_state import BUDGET_REASONS
+
+Kind = Literal["counter", "gauge", "histogram"]
 
 PREFIX = "sortie_"
 
@@ -35,7 +38,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     has values that nobody can list, there is no series beforehand."""
 
     name: str
-    kind: Literal["counter", "gauge", "histogram"]
+    kind: Kind
     help: str
     labels: tuple[str, ...] = ()
     known: tuple[tuple[str, ...], ...] = ()
@@ -50,20 +53,14 @@ class Metric(Struct, frozen=True, kw_only=True):
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
-def _counter(name: str, said: str, **labels: tuple[str, ...]) -> Metric:
+def _metric(kind: Kind, name: str, said: str, /, **labels: tuple[str, ...]) -> Metric:
     known = tuple(values for values in labels.values() if values)
-    return Metric(name=name, kind="counter", help=said, labels=tuple(labels), known=known)
+    return Metric(name=name, kind=kind, help=said, labels=tuple(labels), known=known)
 
 
-def _gauge(name: str, said: str, **labels: tuple[str, ...]) -> Metric:
-    known = tuple(values for values in labels.values() if values)
-    return Metric(name=name, kind="gauge", help=said, labels=tuple(labels), known=known)
-
-
-def _histogram(name: str, said: str, **labels: tuple[str, ...]) -> Metric:
-    known = tuple(values for values in labels.values() if values)
-    return Metric(name=name, kind="histogram", help=said, labels=tuple(labels), known=known)
-
+_counter = partial(_metric, "counter")
+_gauge = partial(_metric, "gauge")
+_histogram = partial(_metric, "histogram")
 
 COUNTERS = (
     _counter("tokens", "Tokens used; cache_read is a part of input.", type=("input", "output", "cache_read")),
