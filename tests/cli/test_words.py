@@ -71,7 +71,7 @@ def test_durations_and_amounts_are_short():
         "1h00m",
         "1d01h",
     ]
-    assert [amount(number) for number in (0, 999, 1500, 2_340_000)] == ["0", "999", "1.5k", "2.3M"]
+    assert [amount(number) for number in (0, 999, 1500, 2_340_000, 5e9)] == ["0", "999", "1.5k", "2.3M", "5.0G"]
 
 
 @given(st.integers(0, 4_000_000_000))

@@ -9,7 +9,9 @@ import sys
 from contextvars import ContextVar
 from pathlib import Path
 
+from ..reports.words import amount as amount
 from ..reports.words import clean as clean
+from ..reports.words import count as count
 from ..reports.words import duration as duration
 from ..reports.words import seconds_of as seconds_of
 from ..reports.words import stamp as stamp
@@ -72,16 +74,3 @@ def _on_the_workflow(advice: re.Match[str]) -> str:
     if not place or verb in _WITHOUT_WORKFLOW or any(option in words for option in _COMPLETE):
         return advice[0]
     return f"`{words} {'-p' if verb == 'plan' else '-w'} {shlex.quote(place)}`"
-
-
-def count(number: int, noun: str) -> str:
-    """`1 task`, `1,200 tasks`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def amount(number: int) -> str:
-    """`950`, `12.3k`, `4.1M`: for tokens, where the third digit does not matter."""
-    for limit, unit in ((1_000_000, "M"), (1_000, "k")):
-        if number >= limit:
-            return f"{number / limit:.1f}{unit}"
-    return str(number)

@@ -1,4 +1,4 @@
-"""How values look in a report: text of strangers as one harmless line, times and spans in the form of the logs."""
+"""How values look in a report: text of strangers as one harmless line, times and spans as in the logs, amounts."""
 
 from __future__ import annotations
 
@@ -67,3 +67,16 @@ def stamp(at: float) -> str:
 def seconds_of(stamped: str) -> float:
     """The reverse of `stamp`."""
     return datetime.fromisoformat(stamped.replace("Z", "+00:00")).timestamp()
+
+
+def amount(number: float) -> str:
+    """`950`, `12.3k`, `4.1M`: for tokens, where the third digit does not matter."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.1f}{unit}"
+    return f"{number:g}"
+
+
+def count(number: int, noun: str, several: str = "") -> str:
+    """`1 task`, `1,200 tasks`."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"

@@ -19,6 +19,7 @@ from starlette.responses import HTMLResponse
 
 from .. import __version__
 from ..protocol.web_address import issue_path
+from ..reports import words
 from ..reports.peers import find_peers
 from ..sources.peer_turns import STORE as PEERS_STORE
 from . import show
@@ -63,7 +64,7 @@ def environment() -> Environment:
     )
     filters = (show.line, show.lines, show.stamp, show.clock, show.duration, show.money, show.tokens, show.size)
     found.filters |= {one.__name__: one for one in (*filters, issue_path, show.task_path, show.run_path)}
-    found.filters |= {"counted": show.count, "commands": commands}
+    found.filters |= {"counted": words.count, "commands": commands}
     found.filters |= {"chip_name": show.word, "anchor": show.anchor}
     found.globals |= {
         "once": _once,

@@ -140,13 +140,7 @@ def money(usd: float | None) -> str:
 
 
 def tokens(number: float | None) -> str:
-    """`950`, `12.3k`, `4.1M`: the third digit does not matter."""
-    if number is None:
-        return NOTHING
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= limit:
-            return f"{number / limit:.1f}{unit}"
-    return f"{number:g}"
+    return NOTHING if number is None else words.amount(number)
 
 
 def whole(number: float | None) -> str:
@@ -161,11 +155,6 @@ def size(number: float | None) -> str:
         if number >= limit:
             return f"{number / limit:.1f} {unit}"
     return f"{number:.0f} B"
-
-
-def count(number: int, noun: str, several: str = "") -> str:
-    """`1 task`, `1,200 tasks`."""
-    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 # -- addresses --------------------------------------------------------------------------------------------------
