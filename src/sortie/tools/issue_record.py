@@ -23,6 +23,7 @@ from ..workflow.issue_text import (
     LONGEST_NAME,
     Marks,
     excerpt,
+    newest,
 )
 
 # In the documented order: exactly these, whatever else is known of them.
@@ -35,8 +36,6 @@ _COMMENT = ("id", "author", "body", "created_at")
 MOST_TEXT_OF_A_LIST = 512 * 1024
 # Of each issue in a list so much is told however many there are.
 _LEAST = 1024
-# More than what stands around a text of a stranger.
-_AROUND = 400
 
 
 def records(issues: Sequence[Issue]) -> list[dict[str, Any]]:
@@ -52,7 +51,8 @@ def record(issue: Issue, most: int = LONGEST_DESCRIPTION) -> dict[str, Any]:
     without comments that field is null, not empty."""
     plain = to_builtins(issue)
     written = plain["comments"] or ()
-    kept = _newest(written, most)
+    room = LONGEST_COMMENTS * most // LONGEST_DESCRIPTION
+    kept = newest(written, room, lambda comment: min(len(comment["body"]), LONGEST_COMMENT, most))
     # Where others were judged, whoever was not is a stranger.
     is_judged = any(text["trusted"] is not None for text in (plain, *written))
     strings = [text[name] for text in (plain, *kept) for name in ("title", "description", "body") if name in text]
@@ -73,17 +73,6 @@ def record(issue: Issue, most: int = LONGEST_DESCRIPTION) -> dict[str, Any]:
         comments[0]["body"] = f"({earlier:,} earlier comments are left out)\n\n{comments[0]['body']}"
     fields["comments"] = [{name: comment[name] for name in _COMMENT} for comment in comments] or None
     return {name: list(fields[name]) if isinstance(fields[name], tuple) else fields[name] for name in _RECORD}
-
-
-def _newest(comments: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
-    """As many of the last ones as there is room for; strangers get the room that the others leave."""
-    kept, room = set[int](), LONGEST_COMMENTS * most // LONGEST_DESCRIPTION
-    for number in sorted(range(len(comments)), key=lambda number: (not comments[number]["trusted"], -number)):
-        room -= min(len(comments[number]["body"]), LONGEST_COMMENT, most) + _AROUND
-        if room < 0:
-            break
-        kept.add(number)
-    return [comments[number] for number in sorted(kept)]
 
 
 def _length(issue: Issue, most: int) -> int:

@@ -8,9 +8,9 @@ What nobody judged comes from the owner of the workflow, and is given as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from ..core.model import Issue
 from ..protocol.foreign_text import escape, shortened
 from ..protocol.marked_text import fenced, harmless, unused_mark
 from .foreign_pieces import Foreign, Place
+
+T = TypeVar("T", bound=Mapping[str, Any])
 
 LONGEST_DESCRIPTION = 64 * 1024
 LONGEST_COMMENT = 16 * 1024
@@ -29,7 +31,7 @@ MOST_NAMES = 100
 # How it is run, what its source remembers and by what its authors were judged is no part of what an issue says.
 HIDDEN = frozenset({"agent", "memo", "author_id", "association"})
 _LONG_LINES = frozenset({"title", "url"})
-# More than our own lines around a block, so that comments which say nothing are bounded too.
+# More than what stands around a comment, so that those which say nothing are bounded too.
 _AROUND = 400
 # A name of one word says nothing; any other of a stranger is marked.
 _PLAIN_NAME = re.compile(r"[\w.@+-]{1,64}(\[bot\])?")
@@ -52,7 +54,12 @@ def issue_fields(issue: Issue) -> tuple[dict[str, Any], str]:
         return fields | lists, ""
     # Where others were judged, whoever was not is a stranger.
     shown = {**_lines({**fields, "description": "", "comments": None}), "trusted": bool(issue.trusted)}
-    description, bodies = excerpt(issue.description, LONGEST_DESCRIPTION), _newest(comments or ())
+    description = excerpt(issue.description, LONGEST_DESCRIPTION)
+    kept = newest(comments or [], LONGEST_COMMENTS, lambda comment: len(fenced("", _body(comment).text)))
+    bodies = [
+        ({**_lines({**comment, "body": ""}), "trusted": bool(comment["trusted"])}, _body(comment))
+        for comment in kept
+    ]
     mark = unused_mark(token_hex(6), _strings((shown, description, bodies)))
     marks = Marks(mark)
     earlier = len(comments or ()) - len(bodies)
@@ -93,21 +100,22 @@ def excerpt(text: str, most: int) -> Excerpt:
     return Excerpt(shown[:most], len(text) if len(text) > most or len(shown) > most else 0)
 
 
-def _newest(comments: Sequence[Mapping[str, Any]]) -> list[tuple[dict[str, Any], Excerpt]]:
-    """As many of the last ones as there is room for, each with its body; the trackers tell the oldest first.
+def newest(comments: Sequence[T], room: int, length: Callable[[T], int]) -> list[T]:
+    """As many of the last ones as there is room for, in their order; the trackers tell the oldest first.
 
     Strangers get the room that the others leave: no flood of theirs hides an answer.
     """
-    kept, room = dict[int, tuple[dict[str, Any], Excerpt]](), LONGEST_COMMENTS
-    newest = sorted(range(len(comments)), key=lambda number: (not comments[number]["trusted"], -number))
-    for number in newest:
-        comment = comments[number]
-        body = excerpt(comment["body"], LONGEST_COMMENT)
-        room -= len(fenced("", body.text)) + _AROUND
+    kept = set[int]()
+    for number in sorted(range(len(comments)), key=lambda number: (not comments[number]["trusted"], -number)):
+        room -= length(comments[number]) + _AROUND
         if room < 0:
             break
-        kept[number] = ({**_lines({**comment, "body": ""}), "trusted": bool(comment["trusted"])}, body)
-    return [kept[number] for number in sorted(kept)]
+        kept.add(number)
+    return [comments[number] for number in sorted(kept)]
+
+
+def _body(comment: Mapping[str, Any]) -> Excerpt:
+    return excerpt(comment["body"], LONGEST_COMMENT)
 
 
 def _strings(value: Any) -> Iterator[str]:
