@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+# Takes secrets out of a text.
+Hide = Callable[[str], str]
 
 MARK = "[redacted]"
 

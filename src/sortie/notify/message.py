@@ -7,12 +7,13 @@ header of a mail. A message has the same id however often it is sent.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 from msgspec import Struct
 
+from ..core.redact import Hide
 from ..protocol.foreign_text import escape, shortened
 from ..protocol.web_address import issue_path
 from ..store.notifications import Occasion
@@ -25,9 +26,6 @@ LONGEST_SUBJECT = 150
 LONGEST_REASON = 1500
 LONGEST_LINE = 250
 LONGEST_TITLE = 100
-
-# Takes secrets out of a text.
-Hide = Callable[[str], str]
 
 _HEADLINES = {
     "parked": "needs an answer",

@@ -12,9 +12,10 @@ from msgspec import Struct
 from ..core import events as ev
 from ..core.conclude import HANDED_OVER
 from ..core.policy import day_of
+from ..core.redact import Hide
 from ..store.notifications import Occasion
 from ..store.queries import last_seq
-from .message import Hide, one_line
+from .message import one_line
 
 MOST_EVENTS = 500
 LONGEST_NAME = 200

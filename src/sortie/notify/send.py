@@ -16,12 +16,12 @@ import anyio
 import anyio.to_thread
 
 from .. import __version__
-from ..core.redact import Redactor
+from ..core.redact import Hide, Redactor
 from ..errors import SortieError
 from ..protocol.signature import signature
 from ..workflow.channels import ChannelConfig
 from .addresses import DESKTOPS
-from .message import Hide, Message, one_line
+from .message import Message, one_line
 
 if TYPE_CHECKING:
     from httpx2 import Response

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from ..core.redact import Hide
 from ..errors import SortieError
 from ..protocol.session_files import DIRECTORY as OUR_DIRECTORY
 from .workspace_diff import MOST_FILES, SECONDS, FileChange, path_text, workspace_diff
-
-Hide = Callable[[str], str]
 
 MOST_WALKED = 20_000
 OF_OTHERS = (".git", OUR_DIRECTORY)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ..core import events as ev
 from ..core.narrate import narrate
+from ..core.redact import Hide
 from ..store.call_use import CallFigures, call_figures
 from ..store.load import snapshot
 from ..store.notifications import UNSENT
@@ -19,8 +20,6 @@ from ..store.queries import events, last_opened, last_seq
 from ..workflow.config import Config
 from .settings_shown import Setting, settings_of
 from .words import stamp
-
-Hide = Callable[[str], str]
 
 # Of the end of the log, so much is looked through for what went wrong lately.
 TROUBLE_READ = 2_000

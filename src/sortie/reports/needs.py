@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from sqlite3 import Connection
 from typing import Literal, Protocol
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..core.model import View
 from ..core.policy import Policy
+from ..core.redact import Hide
 from ..core.schedule import Schedule
 from ..plans.plan import Plan
 from ..plans.progress import FAILED
@@ -18,7 +19,6 @@ from ..plans.standing import left_to_people, standings
 from ..store.queries import history, skipped_at
 from .words import seconds_of, web_link
 
-Hide = Callable[[str], str]
 NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker"]
 
 # A tracker that fails a look or two may be back with the next one. Whoever looks sees it before anybody is told.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
+from ..core.redact import Hide
 from ..errors import SortieError
 from ..peers.journal import Record
 from ..peers.mailbox.deadlines import Overdue
@@ -25,8 +26,6 @@ from ..peers.worklog.events import events_of
 from ..peers.worklog.log import Worklog
 from ..peers.worklog.open_items import open_items
 from ..peers.worklog.worklog_file import WorklogFile
-
-Hide = Callable[[str], str]
 
 PAGE = 50
 MOST_CARDS = 50

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from ..core.redact import Redactor
+from ..core.redact import Hide, Redactor
 from ..core.schedule import Schedule
 from ..plans.graph import depths
 from ..plans.picture import TaskLine
@@ -107,7 +107,7 @@ def progress_of(plan: Plan, name: str) -> str:
     return " ".join(filter(None, (step, told.current_step)))
 
 
-def hider_of(plan: Plan) -> Callable[[str], str]:
+def hider_of(plan: Plan) -> Hide:
     """What takes secrets out of texts. Those in the store are without them, as far as they were known then."""
     return Redactor(secrets_of_plan(plan, os.environ)).text
 

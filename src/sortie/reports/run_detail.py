@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain
 from sqlite3 import Connection
 from typing import Literal
@@ -11,13 +10,12 @@ from msgspec import Struct
 
 from ..core import events as ev
 from ..core.model import Usage
+from ..core.redact import Hide
 from ..store.load import look, snapshot
 from ..store.queries import HistoryRow, LoggedEvent, events, history_of_run, last_run_of, last_view
 from .runs import RunRow, run_row
 from .usage import charged_to
 from .words import seconds_of
-
-Hide = Callable[[str], str]
 
 MOST_EVENTS = 5_000
 # Of a run with more events, those of these kinds are read from its beginning on.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from sqlite3 import Connection
 from typing import Literal, get_args
 
 from msgspec import Struct
 
 from ..core import events as ev
+from ..core.redact import Hide
 from ..store.load import snapshot
 from ..store.queries import HISTORY_COLUMNS, HistoryRow, history_row
 from .words import seconds_of
 
-Hide = Callable[[str], str]
 Sort = Literal["ended", "cost", "tokens", "turns", "seconds"]
 
 SORTS: tuple[Sort, ...] = get_args(Sort)

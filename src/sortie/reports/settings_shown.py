@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ..core.redact import Hide
 from ..workflow.config import Config, WorkflowSettings
 from ..workflow.fields import Kind, Map, entries
 from ..workflow.variables import is_secret_name
-
-Hide = Callable[[str], str]
 
 LONGEST_VALUE = 300
 # In an address, in front of its host.

@@ -6,7 +6,7 @@ has happened before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from sqlite3 import Connection
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from ..core.model import Usage
 from ..core.policy import Limits, Policy, Spent, day_of
 from ..core.ready_queue import dispatch_order
 from ..core.records import Claim
+from ..core.redact import Hide
 from ..core.schedule import Schedule
 from ..plans.plan import Plan
 from ..store.call_use import CallFigures, call_figures
@@ -36,8 +37,6 @@ from .needs import (
 from .rules import rules_in_force
 from .usage import charged_to
 from .words import stamp
-
-Hide = Callable[[str], str]
 
 # For so many seconds what was left of the tracker's server is told at all.
 FIGURES_KEPT = 86400.0

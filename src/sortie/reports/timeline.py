@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from sqlite3 import Connection
 from typing import Any
 
@@ -12,11 +11,10 @@ from msgspec import Struct
 from ..core.events import Level, kind_of
 from ..core.narrate import RULES, narrate
 from ..core.policy import Policy
+from ..core.redact import Hide
 from ..store.load import Loaded, look, snapshot
 from ..store.queries import LoggedEvent, events, last_policy, last_view
 from .words import duration, stamp, web_link
-
-Hide = Callable[[str], str]
 
 PAGE = 200
 # The small steps are most of the log; of those that are left out only so many are passed over for one page.

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from msgspec import Struct
 
+from ..core.redact import Hide
 from .words import clean
-
-Hide = Callable[[str], str]
 
 PAGE = 500
 LONGEST_LINE = 16 * 1024

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.redact import Hide
 from ..errors import SortieError
 from ..peers.turns.checkout import Checkout, open_checkout, refuse_irregular
 from ..peers.turns.git import GitError, git
@@ -27,7 +28,6 @@ from ..protocol.foreign_text import escape
 from ..protocol.safefiles import open_directory, read_bounded
 from ..protocol.session_files import DIRECTORY as OUR_DIRECTORY
 
-Hide = Callable[[str], str]
 How = Literal["added", "modified", "deleted", "type changed", "untracked"]
 
 SECONDS = 5.0

@@ -7,13 +7,13 @@ bounded, and deleted together with the log.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.redact import Hide
 from .messages import encode
 from .run_log import logs_directory
 
@@ -47,7 +47,7 @@ def keep_prompt(path: Path, turn: int, at: float, text: str) -> None:
         os.close(file)
 
 
-def kept_prompts(path: Path, hide: Callable[[str], str]) -> list[Prompt]:
+def kept_prompts(path: Path, hide: Hide) -> list[Prompt]:
     """In the order of the turns. What cannot be read is left out; `hide` knows secrets that came later."""
     try:
         with path.open("rb") as file:

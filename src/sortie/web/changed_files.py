@@ -14,8 +14,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ..core.redact import Hide
 from ..hosts.local_host import NAME as LOCAL
-from ..reports.changes import Hide, WorkspaceChanges, workspace_changes
+from ..reports.changes import WorkspaceChanges, workspace_changes
 from ..reports.run_detail import RunDetail
 
 MOST_KEPT = 16

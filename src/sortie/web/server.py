@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -19,6 +19,7 @@ import anyio.to_thread
 import msgspec
 import uvicorn
 
+from ..core.redact import Hide
 from ..engine.dashboard import Orders
 from ..engine.report import LiveReport
 from .app import make_app
@@ -135,7 +136,7 @@ def _is_a_fault(record: logging.LogRecord) -> bool:
 class _WithoutSecrets(io.TextIOBase):
     """Whole lines at a time, so that no secret is cut in two."""
 
-    def __init__(self, stream: TextIO, hide: Callable[[str], str]) -> None:
+    def __init__(self, stream: TextIO, hide: Hide) -> None:
         self._stream = stream
         self._hide = hide
         self._begun = ""
