@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from sortie.plugins import AGENTS
+from sortie.web.api_v1_state import USAGE_ARRIVAL
+
 from .api_scene import Telling, busy_server
 
 STRING, INTEGER, NUMBER, BOOLEAN, TIME = "string", "integer", "number", "boolean", "time"
@@ -220,3 +223,7 @@ def test_nothing_measured_gives_null_and_the_same_fields(tmp_path):
 def test_the_comparison_sees_what_is_missing_added_or_of_another_type():
     found = [*differences(LIVEZ, {"state": 1}), *differences(LIVEZ, {"status": 1})]
     assert sorted(found) == [".state is in no table", ".status is 1, not string", ".status is missing"]
+
+
+def test_of_every_agent_of_ours_it_is_known_when_it_tells_what_it_used():
+    assert USAGE_ARRIVAL.keys() == AGENTS.keys()
