@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from sortie import TrackerError, TrackerSettings
-from sortie.trackers.rest_client import Bounds, Reply, RestClient
+from sortie.trackers.rest_client import Bounds, RestClient
+from sortie.trackers.rest_reply import Reply
 from sortie.trackers.tracker import CallUse
 
 PAGE = 100  # the most that Redmine tells at once

@@ -8,11 +8,10 @@ of the kind that the status means, in which no secret stands. No redirect and no
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -25,17 +24,15 @@ from ..protocol.foreign_text import readable
 from ..protocol.web_address import address_problem
 from .rate_limits import MINUTE, CallBudget, Refusals, Told, told
 from .response_cache import ResponseCache, next_page
+from .rest_reply import LONGEST_MESSAGE, Reply, TooLarge, refusal_in
 from .tracker import CallUse
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
 
-T = TypeVar("T")
-
 CONNECTING = 8.0
 PAUSES = (0.3, 1.2)
 LONGEST_WAIT_FOR_BUDGET = 10.0
-LONGEST_MESSAGE = 500
 CONNECTIONS = 16
 
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
@@ -55,11 +52,6 @@ _CHECK_WAY = "Check tracker.endpoint, the network, and its proxy variables."
 _CHECK_VARIABLES = "Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY (SOCKS needs the package socksio) or SSL_CERT_FILE."
 # What Jira says in a header, and only there.
 _SOLVE = "Log in with a browser and solve the CAPTCHA: the account failed to log in too often."
-# Half of a surrogate pair is no character, yet JSON can spell it.
-_ESCAPES = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
 
 Headers = Callable[[], Awaitable[Mapping[str, str]]]
 
@@ -71,35 +63,6 @@ class Bounds(Struct, frozen=True, kw_only=True):
     one_try: float = 12.0
     call: float = 26.0
     answer: int = 32 * 1024 * 1024
-
-
-class TooLarge(TrackerError):
-    """An answer has more bytes than anybody keeps: less at once may be asked for."""
-
-
-class Reply(Struct, frozen=True, kw_only=True):
-    """An answer that is no error. `unchanged`: the server said that it is the same as before. `next_page` are the
-    parameters of the page after this one, None on the last."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = {}
-    unchanged: bool = False
-    next_page: dict[str, str] | None = None
-
-    def read(self, kind: type[T]) -> T:
-        """The JSON in it as this type; what does not fit raises `TrackerError` of kind PAYLOAD. Text that is no
-        Unicode has a replacement character there: it spoils no other."""
-        try:
-            try:
-                return msgspec.json.decode(self.body, type=kind)
-            except msgspec.ValidationError:
-                raise
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return msgspec.json.decode(_in_unicode(self.body), type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            problem = f"The tracker's answer cannot be used: {readable(str(error), LONGEST_MESSAGE)}."
-            raise TrackerError(TrackerError.PAYLOAD, problem, fix="Check tracker.endpoint.") from error
 
 
 class RestClient:
@@ -282,7 +245,7 @@ class RestClient:
             self._held[bucket] = count.resets_at
 
     def _refusal(self, response: Response, body: bytes, asked: _Asked) -> TrackerError:
-        headers, status, message = response.headers, response.status_code, _message_in(body)
+        headers, status, message = response.headers, response.status_code, refusal_in(body)
         if until := self._refusals.limited_until(status, headers, message, self._clock()):
             # A count that is used up holds calls of its kind; "not now" holds all of them.
             kind = asked.bucket if headers.get("x-ratelimit-remaining") == "0" else ""
@@ -359,30 +322,6 @@ class _Asked(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
-
-
-def _message_in(body: bytes) -> str:
-    """What a server says about its refusal: the words of GitHub, Jira and Redmine are looked for; else nothing."""
-    try:
-        said = msgspec.json.decode(body[:65536])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
-    if not isinstance(said, dict):
-        return ""
-    parts: list[str] = []
-    for key in ("message", "errorMessages", "error", "errors"):
-        value = said.get(key)
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, str):
-                parts.append(part)
-            elif isinstance(part, dict):
-                parts += [f"{name}: {text}" for name, text in part.items() if isinstance(text, str)]
-    return "; ".join(parts)
-
-
-def _in_unicode(body: bytes) -> bytes:
-    text = body.decode("utf-8", "replace").encode()
-    return _ESCAPES.sub(lambda found: rb"\ufffd" if found["half"] else found[0], text)
 
 
 def endpoint_problem(endpoint: str) -> str:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import anyio
 
 from ...errors import TrackerError
-from ..rest_client import Reply, RestClient
+from ..rest_client import RestClient
+from ..rest_reply import Reply
 from ..tracker import FETCHES_AT_ONCE, CallUse, TrackerSettings
 from .app import App
 from .records import Record, Unusable, read_record

@@ -15,7 +15,8 @@ import anyio
 
 from ...errors import TrackerError
 from ...protocol.foreign_text import parse_time
-from ..rest_client import Reply, RestClient
+from ..rest_client import RestClient
+from ..rest_reply import Reply
 from .settings import AppSettings
 
 # GitHub refuses a signature from the future, and one for more than ten minutes: clocks differ a little.

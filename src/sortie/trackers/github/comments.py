@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ...core.model import Comment
 from ...core.observe import mark_of
 from ..long_comments import LONGEST_MARK, kept
-from ..rest_client import TooLarge
+from ..rest_reply import TooLarge
 from .api import GitHubApi
 from .records import Record, read_comment
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 from msgspec import Struct
 
 from ...errors import TrackerError
-from ..rest_client import Reply
+from ..rest_reply import Reply
 from .api import GitHubApi, side_by_side
 from .records import Record, read_records
 from .states import States

@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
-from ..rest_client import Reply, RestClient
+from ..rest_client import RestClient
+from ..rest_reply import Reply
 from ..tracker import CallUse, TrackerSettings
 from .records import read
 from .settings import authorization, endpoint_of, secrets_of

@@ -16,7 +16,7 @@ from ...core.model import Comment, Finding, Issue
 from ...core.policy import Policy
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
-from ..rest_client import TooLarge
+from ..rest_reply import TooLarge
 from ..tracker import CallUse, Candidates, TrackerSettings
 from . import jql
 from .adf_write import comment_document

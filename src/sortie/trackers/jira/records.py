@@ -14,7 +14,7 @@ from ...core.model import Blocker, Comment, Issue, IssueRef
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
 from ..long_comments import kept
-from ..rest_client import Reply
+from ..rest_reply import Reply
 from .adf_text import text_of
 
 T = TypeVar("T")
