@@ -83,15 +83,12 @@ def block(text: str) -> str:
 
 async def test_an_answer_reaches_the_next_turn_and_the_tracker_and_frees_the_issue(asking):
     its = asking("a")
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            tell(its)
-            await its.heard.wait(ev.Settled, "a", 2)
-            while not answers_in(its.tracker):
-                await anyio.sleep(0.01)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        tell(its)
+        await its.heard.wait(ev.Settled, "a", 2)
+        while not answers_in(its.tracker):
+            await anyio.sleep(0.01)
     assert its.asks.prompts == ["", block("Use port 8080.")]
     (body,) = answers_in(its.tracker)
     assert body.startswith("A person answered the agent:\n\n> Use port 8080.\n")
@@ -107,16 +104,13 @@ async def test_an_answer_to_a_running_agent_is_told_with_its_next_turn_and_two_i
     """The agent asks before it has heard of them: it goes on at once."""
     its = asking("a")
     its.asks.open = anyio.Event()
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.TurnStarted, "a")
-            tell(its, "first")
-            tell(its, "second")
-            await its.heard.wait(ev.Answered, "a", 2)
-            its.asks.open.set()
-            await its.heard.wait(ev.Settled, "a", 2)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.TurnStarted, "a")
+        tell(its, "first")
+        tell(its, "second")
+        await its.heard.wait(ev.Answered, "a", 2)
+        its.asks.open.set()
+        await its.heard.wait(ev.Settled, "a", 2)
     told = f"{SEVERAL}\n\n```answer\nfirst\n```\n\n```answer\nsecond\n```"
     assert its.asks.prompts == ["", told]
     assert [claim.cause for claim in its.heard.all(ev.Claimed)] == ["new", "answered"]
@@ -128,13 +122,10 @@ async def test_an_answer_to_a_running_agent_is_told_with_its_next_turn_and_two_i
 )
 async def test_what_is_no_answer_is_refused(asking, name, text, words):
     its = asking("a")
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            tell(its, text, name)
-            refused = await its.heard.wait(ev.Commanded)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        tell(its, text, name)
+        refused = await its.heard.wait(ev.Commanded)
     assert not refused.ok
     assert words in refused.outcome
     assert answers_in(its.tracker) == []
@@ -143,15 +134,12 @@ async def test_what_is_no_answer_is_refused(asking, name, text, words):
 async def test_secrets_in_an_answer_are_kept_nowhere(asking, tmp_path):
     its = asking("a")
     (tmp_path / "WORKFLOW.md").write_text(WORKFLOW.replace("kind: file", "kind: file\n  api_key: hunter2-hunter2"))
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            tell(its, "It is hunter2-hunter2, I think.")
-            await its.heard.wait(ev.Settled, "a", 2)
-            while not answers_in(its.tracker):
-                await anyio.sleep(0.01)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        tell(its, "It is hunter2-hunter2, I think.")
+        await its.heard.wait(ev.Settled, "a", 2)
+        while not answers_in(its.tracker):
+            await anyio.sleep(0.01)
     assert its.asks.prompts[1] == block("It is [redacted], I think.")
     assert "[redacted]" in answers_in(its.tracker)[0]
     with closing(connect_readonly(tmp_path / "store.db")) as db:
@@ -164,20 +152,17 @@ async def test_secrets_in_an_answer_are_kept_nowhere(asking, tmp_path):
 
 async def test_a_limit_of_the_tracker_postpones_the_comment(asking):
     its = asking("a")
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            its.limited(3600.0, "comment")
-            tell(its)
-            await its.heard.wait(ev.Answered)
-            while not its.notes("wants no calls"):
-                await anyio.sleep(0.01)
-            its.limit_ends()
-            while not answers_in(its.tracker):
-                await anyio.sleep(0.01)
-            await its.heard.wait(ev.Settled, "a", 2)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        its.limited(3600.0, "comment")
+        tell(its)
+        await its.heard.wait(ev.Answered)
+        while not its.notes("wants no calls"):
+            await anyio.sleep(0.01)
+        its.limit_ends()
+        while not answers_in(its.tracker):
+            await anyio.sleep(0.01)
+        await its.heard.wait(ev.Settled, "a", 2)
     assert len(answers_in(its.tracker)) == 1
     assert all(done.ok for done in its.heard.all(ev.EffectDone))
 
@@ -203,15 +188,12 @@ async def test_who_is_asked_to_stop_waits_for_no_limit_and_the_next_start_makes_
 
 async def test_a_comment_that_is_refused_is_a_warning_and_the_agent_is_told_all_the_same(asking):
     its = asking("a")
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            its.tracker.limits = ("comment",)
-            its.tracker.limit = TrackerError(TrackerError.AUTH, "the token may not comment.")
-            tell(its)
-            await its.heard.wait(ev.Settled, "a", 2)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        its.tracker.limits = ("comment",)
+        its.tracker.limit = TrackerError(TrackerError.AUTH, "the token may not comment.")
+        tell(its)
+        await its.heard.wait(ev.Settled, "a", 2)
     assert its.asks.prompts[1] == block("Use port 8080.")
     (done,) = [done for done in its.heard.all(ev.EffectDone) if done.effect_id.endswith(".answer")]
     told = narrate(done)
@@ -298,16 +280,13 @@ async def test_a_command_that_comes_while_others_are_carried_out_repeats_none_of
 async def test_a_person_who_wants_a_look_gets_one_at_once(asking, tmp_path):
     its = asking("a")
     (tmp_path / "WORKFLOW.md").write_text(WORKFLOW.replace("interval_ms: 100", "interval_ms: 3600000"))
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            looks = its.tracker.calls["list"]
-            tell(its, "", name="", verb="refresh")
-            done = await its.heard.wait(ev.Commanded)
-            while its.tracker.calls["list"] == looks:
-                await anyio.sleep(0.01)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        looks = its.tracker.calls["list"]
+        tell(its, "", name="", verb="refresh")
+        done = await its.heard.wait(ev.Commanded)
+        while its.tracker.calls["list"] == looks:
+            await anyio.sleep(0.01)
     assert (done.ok, done.outcome, done.issue_id) == (True, "The source is looked at now.", "")
 
 

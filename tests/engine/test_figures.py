@@ -73,13 +73,10 @@ async def test_a_look_that_fails_is_counted_and_told(tracked):
     listing = ListingTracker([])
     its.tracker = GuardedTracker(listing)
     listing.limit, listing.limits = TrackerError(TrackerError.API, "the server is on fire."), ("list",)
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Opened)
-            while not ((report := its.orchestrator.report()) and report.last_look_error):
-                await anyio.sleep(0.01)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Opened)
+        while not ((report := its.orchestrator.report()) and report.last_look_error):
+            await anyio.sleep(0.01)
     assert "the server is on fire." in report.last_look_error
     assert kept(its)["poll_cycles"][("result", "error"),] == listing.calls["list"]
     assert kept(its)["tracker_requests"] == {

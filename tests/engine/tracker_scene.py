@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import TaskGroup
 
 from sortie import Orchestrator
 from sortie.core import events as ev
@@ -57,7 +59,16 @@ class Scene:
         self.host = FakeHost(review)
         self.orchestrator: Orchestrator
 
-    def start(self, tasks: Any) -> None:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The engine at work; at the end of the block it is asked to stop, and waited for."""
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                self.start(tasks)
+                yield
+                self.orchestrator.drain()
+
+    def start(self, tasks: TaskGroup) -> None:
         tasks.start_soon(self.run)
 
     async def run(self, *, until_idle: bool = False) -> Summary:
