@@ -13,15 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.conclude import (
-    Outcome,
-    conclude,
-    judge_issue,
-    settle,
-    wants_handoff,
-    with_our_stop,
-)
+from sortie.core.conclude import Outcome, conclude, settle, with_our_stop
 from sortie.core.decide import Tick
+from sortie.core.hand_off import judge_issue, wants_handoff
 from sortie.core.model import Issue, Usage, like
 from sortie.core.observe import Look, fingerprint, held_elsewhere, outdates
 from sortie.core.operator import Reply, answer, obey

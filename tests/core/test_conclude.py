@@ -22,11 +22,10 @@ from sortie.core.conclude import (
     Outcome,
     Settlement,
     conclude,
-    judge_issue,
     settle,
-    wants_handoff,
 )
 from sortie.core.conclude import stopped as stopped_by
+from sortie.core.hand_off import judge_issue, wants_handoff
 from sortie.core.policy import Policy
 from sortie.core.records import Pause
 from sortie.core.schedule import Schedule

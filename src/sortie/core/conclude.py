@@ -17,6 +17,7 @@
 | stopped: issue done, gone, inactive    | no                    | released                                    |
 
 Where the policy tries each issue once, its source alone says what becomes of one, however its run ended.
+Whether an issue of a tracker is handed over, and what its success comes to, is in `hand_off.py`.
 """
 
 from __future__ import annotations
@@ -54,9 +55,6 @@ LONGEST_HOLD_OF_A_PROGRAM = 30.0
 
 # Our own reasons not to start a run that was claimed already, found when its issue was asked for.
 NOT_BEGUN = frozenset({"unasked", "blocked"})
-
-# How the word on an issue begins that was handed to people.
-HANDED_OVER = "handed over to"
 
 # Nobody's fault: the run goes on as soon as it can, and its session is not charged.
 _CUT_SHORT = {
@@ -141,46 +139,6 @@ def with_our_stop(outcome: Outcome, claim: Claim) -> Outcome:
     if not claim.stop or (outcome.status == "succeeded" and claim.stop in spared):
         return outcome
     return stopped(outcome, claim.stop, claim.stop_detail)
-
-
-# -- issues of a tracker ----------------------------------------------------------------------------------------
-
-
-def wants_handoff(outcome: Outcome, policy: Policy, state: str, *, by_hand: bool = False) -> bool:
-    """Whether the end of this run is to move the issue to the hand-off state."""
-    return (
-        bool(policy.handoff_state)
-        and not outcome.stop
-        and outcome.status == "succeeded"
-        and outcome.soft_stop != "blocked"
-        and is_workable(policy, state, by_hand=by_hand)
-    )
-
-
-def is_workable(policy: Policy, state: str, *, by_hand: bool) -> bool:
-    """Whether an issue in this state is worked on: an active one, or any that a person asked for and that is not
-    over."""
-    return policy.is_active(state) or (by_hand and not policy.is_terminal(state))
-
-
-def judge_issue(
-    outcome: Outcome, policy: Policy, state: str, handed: bool | None, *, by_hand: bool = False
-) -> Next:
-    """What becomes of an issue whose run succeeded. `handed` is None where no hand-off was due, else whether it
-    worked; `state` is the issue's own after it."""
-    if handed:
-        return Next(then="released", why=f"{HANDED_OVER} {policy.handoff_state}")
-    if outcome.soft_stop == "blocked" or (outcome.soft_stop and (by_hand or policy.is_active(state))):
-        said = outcome.reason or outcome.soft_stop
-        refused = f"the hand-off to {policy.handoff_state} failed; the agent said: {said}"
-        return Next(then="parked", why=said if handed is None else refused)
-    if not policy.is_active(state):
-        return Next(then="released", why=f"the issue is in {state or 'no known state'}, which is not active")
-    why = "the agent goes on" if handed is None else f"the hand-off to {policy.handoff_state} failed"
-    return Next(then="again", why=why)
-
-
-# -- the end of any run -----------------------------------------------------------------------------------------
 
 
 def is_not_begun(schedule: Schedule, claim: Claim, outcome: Outcome, usage: Usage) -> bool:

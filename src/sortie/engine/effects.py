@@ -14,8 +14,8 @@ from contextlib import suppress
 import anyio
 from msgspec import Struct
 
-from ..core.conclude import is_workable
 from ..core.events import EffectDone, EffectPlanned
+from ..core.hand_off import is_workable
 from ..core.model import Issue
 from ..core.observe import mark, mark_of
 from ..core.records import Claim

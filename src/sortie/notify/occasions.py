@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core import events as ev
-from ..core.conclude import HANDED_OVER
+from ..core.hand_off import HANDED_OVER
 from ..core.policy import day_of
 from ..core.redact import Hide
 from ..store.notifications import Occasion

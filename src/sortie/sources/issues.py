@@ -11,8 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..agents.agent import Agent, AgentSettings
-from ..core.conclude import Next, Outcome, Settlement, judge_issue, wants_handoff
+from ..core.conclude import Next, Outcome, Settlement
 from ..core.events import EffectPlanned, Level
+from ..core.hand_off import judge_issue, wants_handoff
 from ..core.model import Comment, Issue, Park, Usage
 from ..core.observe import Look, held_elsewhere
 from ..core.policy import Policy
