@@ -121,6 +121,12 @@ def test_every_answer_is_of_the_type_that_is_described(server, document, address
     assert problems(document, "GET", ROOT + address, answer) == []
 
 
+def test_status_and_health_tell_in_one_form_what_the_tracker_allows(server):
+    status, health = (server.get(f"{ROOT}/{name}").json for name in ("status", "health"))
+    assert status["tracker"] == health["tracker"]
+    assert status["tracker"]["remaining"] == 4321
+
+
 def test_the_check_sees_an_answer_of_another_type(server, document):
     answer = server.get(f"{ROOT}/status")
     spoilt = Answer(200, {}, json.dumps({**answer.json, "running": [{"issue_id": 7}]}).encode())

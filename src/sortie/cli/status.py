@@ -58,7 +58,7 @@ def status_command(workflow: Path, as_json: bool) -> int:
         print_json(status.plain())
     else:
         _print_report(status)
-        for sentence in _tracker_sentences(status.figures, status.now, is_served=service is not None):
+        for sentence in _tracker_sentences(status.tracker, status.now, is_served=service is not None):
             print_sentence(sentence)
     return DONE
 

@@ -144,6 +144,8 @@ class DayBudget(Struct, frozen=True, kw_only=True):
 
 
 class TrackerUse(Struct, frozen=True, kw_only=True):
+    """Call figures in the form of `sortie status --json`."""
+
     calls_last_minute: int
     calls_per_minute: int
     limit: int | None
@@ -154,8 +156,9 @@ class TrackerUse(Struct, frozen=True, kw_only=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """`plain` is what programs get by `sortie status --json`. `unreadable` has a sentence for each bad row; `slots`
-    is None where nobody knows the rules."""
+    """`plain` is what programs get by `sortie status --json`. `tracker` is what its server allowed when the service
+    last wrote it down, None where that is long ago. `unreadable` has a sentence for each bad row; `slots` is None
+    where nobody knows the rules."""
 
     now: float
     service: Mapping[str, Any] | None
@@ -170,17 +173,17 @@ class Status(Struct, frozen=True, kw_only=True):
     held_back: list[Idle]
     budget: DayBudget
     tool_calls: dict[str, dict[str, int]]
-    tracker: TrackerUse | None
-    figures: CallFigures | None
+    tracker: CallFigures | None
     slots: int | None
     unreadable: list[str]
 
     def plain(self) -> dict[str, Any]:
-        people = ("now", "needs_person", "figures", "slots", "unreadable")
+        people = ("now", "needs_person", "slots", "unreadable")
         told = {name: value for name, value in asdict(self).items() if name not in people}
         told["running"] = [
             {name: value for name, value in asdict(one).items() if name in _RUNNING} for one in self.running
         ]
+        told["tracker"] = _use(self.tracker) if self.tracker else None
         return told
 
 
@@ -279,8 +282,7 @@ def status_report(
             per_issue=rules.per_issue if rules else None,
         ),
         tool_calls=calls,
-        tracker=_tracker(figures, now),
-        figures=figures if figures and now - figures.as_of <= FIGURES_KEPT else None,
+        tracker=figures if figures and now - figures.as_of <= FIGURES_KEPT else None,
         slots=rules.max_concurrent if rules else None,
         unreadable=loaded.unreadable,
     )
@@ -344,11 +346,7 @@ def _idle(policy: Policy, schedule: Schedule, titles: Mapping[str, str], hide: H
             )
 
 
-def _tracker(figures: CallFigures | None, now: float) -> TrackerUse | None:
-    """What the server of the tracker allowed when the service last wrote it down; nobody wants to know for long."""
-    if figures is None or now - figures.as_of > FIGURES_KEPT:
-        return None
-
+def _use(figures: CallFigures) -> TrackerUse:
     def time_of(moment: float | None) -> str | None:
         return None if moment is None else stamp(moment)
 

@@ -151,7 +151,7 @@ def _service(site: Site, status: Status) -> dict[str, dict[Series, float]]:
         found["event_loop_lag_seconds"] = _one(live.loop_lag)
         if live.last_look_at and not live.last_look_error:
             found["last_poll_timestamp_seconds"] = _one(live.last_look_at)
-    figures = status.figures
+    figures = status.tracker
     if figures and figures.remaining is not None and (figures.resets_at or time.time()) >= status.now:
         found["tracker_calls_remaining"] = _one(figures.remaining)
     return found
