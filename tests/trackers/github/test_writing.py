@@ -139,6 +139,36 @@ async def test_a_label_that_cannot_be_taken_away_is_an_error_though_github_says_
     await tracker.aclose()
 
 
+@pytest.mark.parametrize(
+    ("call", "did"),
+    [("POST .*/labels", "set the labels of"), ("PATCH .*", "close"), ("POST .*/comments", "comment on")],
+)
+async def test_what_github_calls_not_found_of_an_issue_that_is_there_the_token_may_not_do(
+    scene: GitHubScene, call: str, did: str
+) -> None:
+    """So it answers a classic token that lacks the scope."""
+    number = scene.open("Task", "Todo")
+    tracker = scene.tracker()
+    scene.server.fail(call, refused(404, "Not Found"))
+    with pytest.raises(TrackerError) as failure:
+        await tracker.transition(str(number), "Done")
+        await tracker.comment(str(number), "Done.")
+    assert failure.value.kind == TrackerError.AUTH
+    assert f"did not {did} {REPOSITORY}#{number}" in failure.value.message
+    assert "scope repo" in failure.value.fix
+    await tracker.aclose()
+
+
+async def test_a_comment_on_an_issue_that_is_gone_is_not_found(scene: GitHubScene) -> None:
+    number = scene.open("Task", "Todo")
+    tracker = scene.tracker()
+    scene.overlay.gone.add(number)
+    with pytest.raises(TrackerError) as failure:
+        await tracker.comment(str(number), "Done.")
+    assert failure.value.kind == TrackerError.NOT_FOUND
+    await tracker.aclose()
+
+
 async def test_an_issue_that_vanishes_during_its_move_is_not_found(scene: GitHubScene) -> None:
     number = scene.open("Task", "Todo")
     tracker = scene.tracker()

@@ -27,7 +27,7 @@ from .own_writes import OwnWrites, seconds
 from .records import Record, read_labels
 from .settings import problems
 from .state_lookup import StateLookup
-from .states import CLOSED, OPEN, Add, Remove, Standing, States, Step, Switch
+from .states import CLOSED, OPEN, Add, Standing, States, Step, Switch
 
 LONGEST_STATE = 100
 
@@ -155,7 +155,10 @@ class GitHubTracker:
         try:
             await self._api.call("POST", f"/issues/{number}/comments", json={"body": fitting(body)})
         except TrackerError as error:
-            raise await self._api.about(error) from error.__cause__
+            if error.kind != TrackerError.NOT_FOUND:
+                raise
+            await self._api.fetch(number)
+            raise self._not_allowed("comment on", number) from error.__cause__  # it is there
         finally:
             # Also where the answer was lost: whether it is there has to be looked up, not believed of a count.
             self._writes.commented(number)
@@ -192,9 +195,7 @@ class GitHubTracker:
         except TrackerError as error:
             if error.kind != TrackerError.NOT_FOUND:
                 raise
-            if not isinstance(step, Remove):
-                raise await self._api.about(error) from error.__cause__
-            # Somebody else has taken it away, or the whole issue is gone.
+            # Somebody else has taken the label away, the whole issue is gone, or the token may not write.
             return (await self._api.fetch(number)).standing, 0.0
         labels = read_labels(reply.read(list[Any]))
         return replace(standing, labels=labels), seconds(reply.headers.get("date", ""))
@@ -205,13 +206,19 @@ class GitHubTracker:
         return TrackerError(TrackerError.PAYLOAD, message, fix="Move it to an open state first.")
 
     def _dropped(self, number: int, step: Step) -> TrackerError:
-        """GitHub says nothing where it leaves out what a token may not."""
         if isinstance(step, Switch):
             did = "close" if step.is_closed else "open"
         else:
             did = "set the labels of" if isinstance(step, Add) else "take the label from"
+        return self._not_allowed(did, number)
+
+    def _not_allowed(self, did: str, number: int) -> TrackerError:
+        """GitHub leaves out what a token may not, or says that there is no such thing."""
         message = f"GitHub did not {did} {self._api.repository}#{number}: the token may not."
-        fix = "Give it Issues: read and write, and its owner the role Triage or Write in the repository."
+        fix = (
+            "Give it Issues: read and write, a classic one the scope repo, and its owner the role Triage or Write"
+            " in the repository."
+        )
         return TrackerError(TrackerError.AUTH, message, fix=fix)
 
     # -- the rest ---------------------------------------------------------------------------------------------
