@@ -77,6 +77,8 @@ BAD = (None, 0, "0", "", -1, 1.5)
         ({"active_states": ("closed",)}, "tracker.active_states"),
         ({"active_states": tuple(f"s{n}" for n in range(21))}, "tracker.active_states"),
         ({"terminal_states": ("Open",)}, "tracker.terminal_states"),
+        ({"terminal_states": ()}, "tracker.terminal_states"),
+        ({"terminal_states": ("Wontfix",), "failed_states": ("wontfix",)}, "tracker.terminal_states"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(fields: dict[str, Any], key: str) -> None:
@@ -91,6 +93,14 @@ def test_without_active_states_it_says_what_would_be_worked_on() -> None:
     (found,) = [sentence for key, sentence in GitHubTracker.check(settings(active_states=())) if "active" in key]
     assert "every open issue" in found
     assert "`todo`" in found
+
+
+def test_without_a_state_of_what_is_done_it_says_what_would_never_end() -> None:
+    """A closed issue is in a state that is over only where the workflow has one."""
+    ((key, found),) = GitHubTracker.check(settings(terminal_states=()))
+    assert key == "tracker.terminal_states"
+    assert "never be over" in found
+    assert "`closed`" in found
 
 
 @pytest.mark.parametrize(

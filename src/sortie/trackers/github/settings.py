@@ -136,6 +136,13 @@ def _state_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
             " label. List labels, such as `todo`, or `open` if that is what you want."
         )
         found.append(("tracker.active_states", problem))
+    done = {*map(str.lower, settings.terminal_states)} - {*map(str.lower, settings.failed_states)}
+    if settings.active_states and not done:
+        problem = (
+            "`terminal_states` has no state of work that is done: a closed issue would never be over, and what"
+            " waits for it would wait for ever. List a label, such as `done`, or `closed`."
+        )
+        found.append(("tracker.terminal_states", problem))
     if len(settings.active_states) > MOST_LISTED_STATES:
         problem = f"`active_states` has more than {MOST_LISTED_STATES} states, and each takes a call at every look."
         found.append(("tracker.active_states", problem))
