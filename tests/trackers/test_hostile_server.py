@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import sys
 import time
 import traceback
 import zlib
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,7 +16,7 @@ import pytest
 
 from sortie.errors import TrackerError
 from sortie.trackers.rate_limits import LONGEST
-from sortie.trackers.rest_client import Bounds, RestClient
+from sortie.trackers.rest_client import PACKED, Bounds, RestClient
 from tests.servers.scripted import Answer, ScriptedServer
 
 from .client_scene import TOKEN, client_of, failure_of
@@ -40,6 +43,27 @@ async def test_what_is_packed_several_times_is_refused_unread(server: ScriptedSe
 
 def _packed(data: bytes) -> bytes:
     return zlib.compress(data, 9)
+
+
+async def test_nothing_is_asked_for_in_a_packing_that_would_be_refused(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """Where a package, or a newer Python, can unpack more, the library that asks would offer it by itself."""
+    (tmp_path / "brotli.py").write_text("error = ValueError\n")
+    code = f"""
+import anyio
+from sortie.trackers.rest_client import RestClient
+async def nobody():
+    return {{}}
+async def main():
+    client = RestClient("Example", {server.url!r}, authorization=nobody, calls_per_minute=9)
+    await client.get("/things")
+    await client.aclose()
+anyio.run(main)
+"""
+    await anyio.run_process([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    (asked,) = server.asked
+    assert {name.strip() for name in asked.headers["Accept-Encoding"].split(",")} <= PACKED
 
 
 @pytest.mark.parametrize("tag", ['"é"', '"\xff"', '"a\x7fb"', '"' + "x" * 50_000 + '"'])

@@ -38,8 +38,10 @@ CONNECTIONS = 16
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 PASSING = frozenset({500, 502, 503, 504})
 MOVED = frozenset({301, 302, 303, 307, 308})
-# What is packed twice may take minutes to unpack and never show a byte.
+# What is packed twice may take minutes to unpack and never show a byte. No other way of packing is asked for, also
+# where the library that asks knows more.
 PACKED = frozenset({"", "identity", "gzip", "deflate"})
+ASKED_PACKED = "gzip, deflate"
 
 _CHECK_KEY = "Check tracker.api_key and its permissions."
 # What GitHub says of a place to which nobody can write, whatever his key.
@@ -84,7 +86,8 @@ class RestClient:
         self._name = name
         self._endpoint = endpoint.rstrip("/")
         self._authorization = authorization
-        self._headers = {"User-Agent": f"sortie/{__version__}", "Accept": "application/json", **(headers or {})}
+        usual = {"User-Agent": f"sortie/{__version__}", "Accept": "application/json"}
+        self._headers = {**usual, "Accept-Encoding": ASKED_PACKED, **(headers or {})}
         self._secrets = frozenset(secrets)
         self._redactor = Redactor(secrets)
         self._bounds = bounds or Bounds()
