@@ -129,6 +129,7 @@ async def test_a_server_that_cannot_be_reached_is_a_failure_of_the_way(server):
     [
         ("ALL_PROXY", "socks5://127.0.0.1:1"),  # needs a package of its own
         ("HTTPS_PROXY", "gopher://user:hunter2@127.0.0.1:1"),
+        ("HTTPS_PROXY", "http://user:hunter2#more@127.0.0.1:1"),
         ("SSL_CERT_FILE", "/no/such/file.pem"),
     ],
 )

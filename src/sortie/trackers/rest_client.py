@@ -308,6 +308,9 @@ class RestClient:
                     # None is kept: they would be sent with every call, however many a server sets.
                     cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                 )
+            except httpx2.InvalidURL:  # what it says may quote a password
+                what = f"{self._name} cannot be asked with this network: a variable of it has no address"
+                raise self._error(TrackerError.TRANSPORT, what, fix=_CHECK_VARIABLES) from None
             except (ImportError, ValueError, OSError) as error:  # variables of the network have their effect here
                 what = f"{self._name} cannot be asked with this network: {error}"
                 raise self._error(TrackerError.TRANSPORT, what, fix=_CHECK_VARIABLES) from error
