@@ -45,6 +45,21 @@ def _packed(data: bytes) -> bytes:
     return zlib.compress(data, 9)
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "Application/XHTML+xml"])
+async def test_a_web_page_is_no_answer_to_anything(
+    server: ScriptedServer, client: RestClient, method: str, kind: str
+) -> None:
+    """A login on the way answers every question so: what was to be written is not written."""
+    server.usual = Answer(body=b"<html>Log in</html>", headers={"Content-Type": kind})
+    failure = await failure_of(client.call(method, "/things"))
+    assert failure.kind == TrackerError.PAYLOAD
+    assert "Example answered" in failure.message and "web page" in failure.message
+    assert "login" in failure.fix
+    server.usual = Answer(body=b"\n", headers={"Content-Type": kind})
+    assert (await client.call(method, "/things")).status == 200, "a server may call nothing at all so too"
+
+
 async def test_nothing_is_asked_for_in_a_packing_that_would_be_refused(
     server: ScriptedServer, tmp_path: Path
 ) -> None:

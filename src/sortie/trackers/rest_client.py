@@ -24,7 +24,7 @@ from ..protocol.foreign_text import readable
 from ..protocol.web_address import address_problem
 from .rate_limits import MINUTE, CallBudget, Refusals, Told, told
 from .response_cache import ResponseCache, next_page
-from .rest_reply import LONGEST_MESSAGE, Reply, TooLarge, refusal_in
+from .rest_reply import LONGEST_MESSAGE, Reply, TooLarge, is_page, refusal_in
 from .tracker import CallUse
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _CLOSED = {
 }
 _RAISE_BUDGET = "Raise tracker.calls_per_minute (120 without a setting), or narrow what is looked for."
 _CHECK_WAY = "Check tracker.endpoint, the network, and its proxy variables."
+_CHECK_SITE = "Check tracker.endpoint, and whether something on the way wants a login."
 _CHECK_VARIABLES = "Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY (SOCKS needs the package socksio) or SSL_CERT_FILE."
 # What Jira says in a header, and only there.
 _SOLVE = "Log in with a browser and solve the CAPTCHA: the account failed to log in too often."
@@ -212,6 +213,10 @@ class RestClient:
             refusal = self._refusal(response, body, asked)
             refusal.status = response.status_code
             raise refusal
+        if is_page(response.headers, body):
+            # Whoever says so has not done what was asked: it is a login, or the site beside the API.
+            what = f"{self._name} answered {asked} with a web page"
+            raise self._error(TrackerError.PAYLOAD, what, fix=_CHECK_SITE)
         self._refusals.heeded(self._clock())
         following = self._following(response, asked)
         if asked.method == "GET":

@@ -1,4 +1,4 @@
-"""What a server answered: its JSON as a type, and what it says of a refusal, whatever bytes it sent."""
+"""What a server answered: its JSON as a type, what it says of a refusal, or a page for people, whatever bytes it sent."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..protocol.foreign_text import readable
 T = TypeVar("T")
 
 LONGEST_MESSAGE = 500
+PAGES = frozenset({"text/html", "application/xhtml+xml"})
 # Half of a surrogate pair is no character, yet JSON can spell it.
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -68,6 +69,11 @@ def refusal_in(body: bytes) -> str:
             elif isinstance(part, dict):
                 parts += [f"{name}: {text}" for name, text in part.items() if isinstance(text, str)]
     return "; ".join(parts)
+
+
+def is_page(headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether this is to be looked at in a browser; servers call nothing at all so too."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() in PAGES and bool(body.strip())
 
 
 def _in_unicode(body: bytes) -> bytes:
