@@ -1,4 +1,4 @@
-"""What a server answered: its JSON as a type, what it says of a refusal, or a page for people, whatever bytes it sent."""
+"""What a server answered: its JSON as a type, what it says of a refusal, and pages for people in their place."""
 
 from __future__ import annotations
 
