@@ -66,9 +66,7 @@ class Rule(Struct, frozen=True):
         """With what is thought of its author and of those of its comments, without the comments of the excluded;
         for an issue of theirs, why it is left alone."""
         if self._excludes(issue):
-            author = shortened(escape(issue.author or issue.author_id), LONGEST_NAME)
-            name = shortened(escape(issue.identifier or issue.id), LONGEST_NAME)
-            return f"Issue {name} is left alone: its author {author} is in tracker.excluded_authors."
+            return _left_alone(issue, f"its author {_shown(issue.author or issue.author_id)}")
         comments = issue.comments and tuple(self._judged(one) for one in issue.comments if not self._excludes(one))
         return replace(self._judged(issue), comments=comments)
 
@@ -115,9 +113,11 @@ class JudgedTracker:
         return self._judged
 
     async def fetch_issue(self, issue_id: str) -> Issue:
-        verdict = self._rule.verdict(await self._tracker.fetch_issue(issue_id))
+        issue = await self._tracker.fetch_issue(issue_id)
+        verdict = self._rule.verdict(issue)
         if isinstance(verdict, str):
-            raise TrackerError(TrackerError.NOT_FOUND, verdict)
+            # Agents are told this too, and a name is a text of whoever bears it.
+            raise TrackerError(TrackerError.NOT_FOUND, _left_alone(issue, "its author"))
         return verdict
 
     async def fetch_marked(self, issue_id: str) -> tuple[Comment, ...]:
@@ -149,6 +149,14 @@ class JudgedTracker:
 
     def _is_left_alone(self, issue_id: str) -> bool:
         return issue_id in self._known and isinstance(self._known[issue_id][1], str)
+
+
+def _left_alone(issue: Issue, author: str) -> str:
+    return f"Issue {_shown(issue.identifier or issue.id)} is left alone: {author} is in tracker.excluded_authors."
+
+
+def _shown(name: str) -> str:
+    return shortened(escape(name), LONGEST_NAME)
 
 
 def _key(name: str) -> str:
