@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sortie.core.model import Comment, Issue
+from sortie.core.model import Blocker, Comment, Issue, IssueRef
 from sortie.testing.fakes import MemoryTracker
 from sortie.tools.issue_record import MOST_TEXT_OF_A_LIST, record, records
 from sortie.tools.tracker_api import handle
 from sortie.trackers.rate_limits import CallBudget
 from sortie.trackers.tracker import TrackerSettings
-from sortie.workflow.issue_text import LONGEST_COMMENT, LONGEST_COMMENTS, LONGEST_DESCRIPTION, LONGEST_LINE
+from sortie.workflow.issue_text import (
+    LONGEST_COMMENT,
+    LONGEST_COMMENTS,
+    LONGEST_DESCRIPTION,
+    LONGEST_LINE,
+    MOST_NAMES,
+)
 
 from .scene import FULL_ISSUE
 
@@ -93,6 +99,29 @@ def test_huge_text_of_anybody_is_cut_and_says_so(trusted):
     assert f"({40 - len(bodies)} earlier comments are left out)" in bodies[0]
     assert all("b" * LONGEST_COMMENT in body and "the rest of its 60,000 characters" in body for body in bodies)
     assert sum(map(len, bodies)) < LONGEST_COMMENTS + 1_000
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_whatever_else_an_issue_has_is_bounded_and_on_one_line(trusted):
+    """Where strangers write to a tracker, as in a prompt."""
+    evil = "a\u202e\nb" + "c" * 5_000
+    told = record(
+        issue(
+            labels=(evil,) * 500,
+            assignee=evil,
+            issue_type=evil,
+            url=evil,
+            branch_name=evil,
+            parent=IssueRef(evil, evil),
+            blocked_by=(Blocker(evil, evil, evil),) * 500,
+            trusted=trusted,
+        )
+    )
+    assert list(told) == list(FULL_ISSUE)
+    shown = json.dumps(told, ensure_ascii=False)
+    assert "\\n" not in shown.replace("\\\\n", "") and "\u202e" not in shown
+    assert len(shown) < 120_000
+    assert len(told["labels"]) == len(told["blocked_by"]) == MOST_NAMES
 
 
 def test_strangers_do_not_crowd_out_an_answer():

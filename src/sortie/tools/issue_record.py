@@ -13,15 +13,15 @@ from typing import Any
 from msgspec import to_builtins
 
 from ..core.model import Issue
-from ..protocol.foreign_text import escape, shortened
+from ..protocol.foreign_text import shortened
 from ..protocol.marked_text import unused_mark
 from ..workflow.issue_text import (
     LONGEST_COMMENT,
     LONGEST_COMMENTS,
     LONGEST_DESCRIPTION,
     LONGEST_LINE,
-    LONGEST_NAME,
     Marks,
+    bounded_lines,
     excerpt,
     newest,
 )
@@ -32,6 +32,8 @@ _RECORD = (
     "branch_name", "parent", "comments", "blocked_by", "created_at", "updated_at",
 )  # fmt: skip
 _COMMENT = ("id", "author", "body", "created_at")
+# What people choose or name instead of writing it.
+_NAMES = ("labels", "assignee", "issue_type", "url", "branch_name", "parent", "blocked_by")
 
 MOST_TEXT_OF_A_LIST = 512 * 1024
 # Of each issue in a list so much is told however many there are.
@@ -55,18 +57,20 @@ def record(issue: Issue, most: int = LONGEST_DESCRIPTION) -> dict[str, Any]:
     kept = newest(written, room, lambda comment: min(len(comment["body"]), LONGEST_COMMENT, most))
     # Where others were judged, whoever was not is a stranger.
     is_judged = any(text["trusted"] is not None for text in (plain, *written))
+    if is_judged:
+        plain |= bounded_lines({name: plain[name] for name in _NAMES})
     strings = [text[name] for text in (plain, *kept) for name in ("title", "description", "body") if name in text]
     marks = Marks(unused_mark(token_hex(6), [*strings, *(text["author"] for text in (plain, *kept))]))
 
     def told(text: Mapping[str, Any], name: str, what: str, longest: int) -> dict[str, Any]:
         if not is_judged or text["trusted"]:
             return {**text, name: _beginning(text[name], longest)}
-        signed = {"author": _line(text["author"], LONGEST_NAME), "trusted": False}
+        signed = {"author": bounded_lines(text["author"]), "trusted": False}
         return {**text, **marks.signed(signed, name, what, excerpt(text[name], longest))}
 
     fields = told(plain, "description", "description", most)
     is_strangers = is_judged and not issue.trusted
-    title = _line(issue.title, LONGEST_LINE) if is_strangers else shortened(issue.title, LONGEST_LINE)
+    title = bounded_lines(issue.title, LONGEST_LINE) if is_strangers else shortened(issue.title, LONGEST_LINE)
     fields["title"] = marks.line(title, trusted=not is_strangers)
     comments = [told(comment, "body", "comment", min(LONGEST_COMMENT, most)) for comment in kept]
     if earlier := len(written) - len(kept):
@@ -83,7 +87,3 @@ def _length(issue: Issue, most: int) -> int:
 def _beginning(text: str, most: int) -> str:
     rest = f"\n(the rest of its {len(text):,} characters is left out)"
     return text if len(text) <= most else text[:most] + rest
-
-
-def _line(text: str, most: int) -> str:
-    return shortened(escape(text[: most + 1]), most)

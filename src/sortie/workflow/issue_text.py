@@ -53,11 +53,11 @@ def issue_fields(issue: Issue) -> tuple[dict[str, Any], str]:
         lists = {"labels": [*fields["labels"]], "comments": comments, "blocked_by": [*fields["blocked_by"]]}
         return fields | lists, ""
     # Where others were judged, whoever was not is a stranger.
-    shown = {**_lines({**fields, "description": "", "comments": None}), "trusted": bool(issue.trusted)}
+    shown = {**bounded_lines({**fields, "description": "", "comments": None}), "trusted": bool(issue.trusted)}
     description = excerpt(issue.description, LONGEST_DESCRIPTION)
     kept = newest(comments or [], LONGEST_COMMENTS, lambda comment: len(fenced("", _body(comment).text)))
     bodies = [
-        ({**_lines({**comment, "body": ""}), "trusted": bool(comment["trusted"])}, _body(comment))
+        ({**bounded_lines({**comment, "body": ""}), "trusted": bool(comment["trusted"])}, _body(comment))
         for comment in kept
     ]
     mark = unused_mark(token_hex(6), _strings((shown, description, bodies)))
@@ -80,18 +80,18 @@ def _visible(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _lines(value: Any, most: int = LONGEST_NAME) -> Any:
+def bounded_lines(value: Any, most: int = LONGEST_NAME) -> Any:
     """The same with every text on one line."""
     match value:
         case str():
             return shortened(escape(value[: most + 1]), most)
         case dict():
             return {
-                name: _lines(inner, LONGEST_LINE if name in _LONG_LINES else LONGEST_NAME)
+                name: bounded_lines(inner, LONGEST_LINE if name in _LONG_LINES else LONGEST_NAME)
                 for name, inner in value.items()
             }
         case list() | tuple():
-            return [_lines(inner) for inner in value[:MOST_NAMES]]
+            return [bounded_lines(inner) for inner in value[:MOST_NAMES]]
     return value
 
 
