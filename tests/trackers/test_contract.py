@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from sortie.core.model import Issue
 from sortie.testing import tracker_contract as contract
@@ -54,16 +55,27 @@ class Forgetful(MemoryTracker):
         return msgspec.structs.replace(found, changed=found.changed and found.changed & kept)
 
 
-async def test_the_contract_finds_a_tracker_that_does_not_say_all(tmp_path: Path):
-    class OnForgetful(TestMemoryTracker):
+class Tidy(MemoryTracker):
+    """Keeps of a comment what people see."""
+
+    async def comment(self, issue_id: str, body: str) -> None:
+        await super().comment(issue_id, body.partition("<!--")[0].rstrip())
+
+
+@pytest.mark.parametrize(
+    ("kind", "promise"),
+    [
+        (Forgetful, "test_whoever_follows_what_changed_knows_all"),
+        (Tidy, "test_a_comment_of_ours_is_known_by_its_last_line"),
+    ],
+)
+async def test_the_contract_finds_a_tracker_that_breaks_it(tmp_path: Path, kind: type[MemoryTracker], promise: str):
+    class Broken(TestMemoryTracker):
         def tracker(self, directory):
-            self._made = Forgetful(
+            self._made = kind(
                 self._issues, contract.ACTIVE_STATES, contract.TERMINAL_STATES, [contract.HANDOFF_STATE]
             )
             return self._made
 
-    try:
-        await OnForgetful().test_whoever_follows_what_changed_knows_all(tmp_path)
-    except AssertionError:
-        return
-    raise AssertionError("it was not found")
+    with pytest.raises(AssertionError):
+        await getattr(Broken(), promise)(tmp_path)

@@ -22,6 +22,7 @@ import pytest
 from msgspec.structs import replace
 
 from ..core.model import Blocker, Comment, Issue
+from ..core.observe import mark, mark_of
 from ..errors import TrackerError
 from ..trackers.tracker import Candidates, GuardedTracker, Tracker, fetch_each
 
@@ -128,6 +129,15 @@ class TrackerContract(ABC):
             found = await tracker.fetch_issue("1")
             assert _bodies(found) == ["Is it urgent?", "Started.\nMore: ü € 🙂", "Ended."]
             assert len({comment.id for comment in found.comments or ()}) == 3
+
+    async def test_a_comment_of_ours_is_known_by_its_last_line(self, tmp_path: Path) -> None:
+        """In whatever form a server keeps it: else it is written again after a crash, and frees a parked issue."""
+        said = mark("It ended.\n\n- one\n- two", "18f-0a.completion")
+        async with self._on(tmp_path, FIRST) as tracker:
+            await tracker.comment("1", said)
+            await tracker.comment("1", f"{said}\n\nA person who answers below.")
+            marks = [mark_of(body) for body in _bodies(await tracker.fetch_issue("1"))]
+            assert marks == ["18f-0a.completion", None]
 
     async def test_many_writes_at_once_are_all_there(self, tmp_path: Path) -> None:
         issues = [replace(FIRST, id=str(n), identifier=f"T-{n}") for n in range(20)]
