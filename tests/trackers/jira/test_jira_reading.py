@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -178,18 +179,45 @@ async def test_a_document_nested_beyond_reason_spoils_no_other(jira: JiraFake, t
             assert (await tracker.fetch_issue(str(bad.id))).title == "bad"
 
 
-async def test_an_answer_that_is_also_too_large_is_refused_as_a_whole(jira: JiraFake, tracker: JiraTracker) -> None:
-    """To take the documents out of it would hold up everything else for seconds."""
-    jira.store.add()
+async def test_a_page_that_is_too_large_is_read_in_smaller_ones(jira: JiraFake, tracker: JiraTracker) -> None:
+    """Also one with a document nested beyond reason: to take it out of so much would hold up everything else for
+    seconds. So a few large issues do not keep all others from being seen."""
+    for _ in range(130):
+        jira.store.add()
 
     def nested(exchange: Exchange) -> None:
         deep = b"[" * LARGEST_FLATTENED + b"]" * LARGEST_FLATTENED
         exchange.raw = exchange.content.replace(b'"description": null', b'"description": ' + deep, 1)
 
+    jira.fault("search/jql", answers(200, b" " * (33 * 1024 * 1024)))
     jira.fault("search/jql", nested, after=True)
+    assert len((await tracker.fetch_candidates()).issues) == 130
+    assert [asked["maxResults"] for _, _, asked in jira.requests] == [100, 20, 4, 100, 100]
+    jira.fault("search/jql", nested, times=100, after=True)
     with pytest.raises(TrackerError) as failure:
         await tracker.fetch_candidates()
     assert failure.value.kind == TrackerError.PAYLOAD
+    assert [asked["maxResults"] for _, _, asked in jira.requests[5:]] == [100, 20, 4, 1]
+
+
+async def test_pages_are_not_kept_until_all_are_there(jira: JiraFake, tracker: JiraTracker) -> None:
+    jira.store.add()
+    size = 8 * 1024 * 1024
+
+    def large(exchange: Exchange) -> None:
+        token = base64.b64encode(f"{len(jira.requests)}:0".encode()).decode()
+        told = {"issues": exchange.answer["issues"], "nextPageToken": token, "pad": "x" * size}
+        exchange.raw = json.dumps(told).encode()
+
+    jira.fault("search/jql", large, times=candidates.MOST_PAGES, after=True)
+    tracemalloc.start()
+    try:
+        await tracker.fetch_candidates()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(jira.calls()) == candidates.MOST_PAGES
+    assert peak < candidates.MOST_PAGES * size / 2, "those of the server are counted too"
 
 
 async def test_what_changed_is_told(jira: JiraFake, tracker: JiraTracker) -> None:

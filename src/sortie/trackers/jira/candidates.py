@@ -5,7 +5,7 @@ Jira's search is late by some seconds; issues that we moved ourselves are named 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec import Raw, Struct
 
 from ...core.model import Issue
 from ...errors import TrackerError
+from ..rest_client import TooLarge
 from ..tracker import Candidates
 from .api import JiraApi
 from .records import FIELDS, Record, SearchPage, issue_of, name_in, read, record_of
@@ -46,10 +47,10 @@ class CandidateSearch:
     async def look(self, site: str, moved: Sequence[int], left: Collection[str] = ()) -> Candidates:
         """`moved` are the ids of issues of which the search may not know yet, it takes at most 50; `left` are those
         that are known to be active no more, whatever it says."""
-        found, problems = await self._pages(moved)
         issues: dict[str, Issue] = {}
         seen: dict[str, _Seen] = {}
-        for raw in found:
+        problems: list[str] = []
+        async for raw in self._records(moved, problems):
             try:
                 one = self._read(raw, site)
             except ValueError as error:
@@ -61,24 +62,38 @@ class CandidateSearch:
         self._seen = seen
         return self._compared(tuple(issues.values()), tuple(dict.fromkeys(problems)))
 
-    async def _pages(self, moved: Sequence[int]) -> tuple[list[Raw], list[str]]:
-        asked: dict[str, Any] = {"jql": self._jql, "fields": FIELDS, "maxResults": PER_PAGE}
+    async def _records(self, moved: Sequence[int], problems: list[str]) -> AsyncIterator[Raw]:
+        """Page by page, so that each is read before the next one comes: what they are read from may be a thousand
+        times as large, and others have their turn in between."""
+        asked: dict[str, Any] = {"jql": self._jql, "fields": FIELDS}
         if moved:
             asked["reconcileIssues"] = moved
-        found: list[Raw] = []
+        count = 0
         tokens: set[str] = set()
         for _ in range(MOST_PAGES):
-            page = read(await self._api.ask("POST", SEARCH, json=asked, repeatable=True, look=True), SearchPage)
-            found += page.issues
+            page = await self._page(asked)
+            count += len(page.issues)
+            for raw in page.issues:
+                yield raw
             token = page.next_page_token
             if page.is_last or not token:
-                return found, []
+                return
             if token in tokens:
                 raise TrackerError(TrackerError.PAYLOAD, "Jira gives the same page of its search again and again.")
             tokens.add(token)
             asked["nextPageToken"] = token
-        problem = f"Jira has more issues than the {len(found)} that were read, the most urgent ones; narrow"
-        return found, [f"{problem} tracker.query_filter to see the others."]
+        problem = f"Jira has more issues than the {count} that were read, the most urgent ones; narrow"
+        problems.append(f"{problem} tracker.query_filter to see the others.")
+
+    async def _page(self, asked: Mapping[str, Any], most: int = PER_PAGE) -> SearchPage:
+        """Shorter where so many at once are too large an answer."""
+        question = {**asked, "maxResults": most}
+        try:
+            return read(await self._api.ask("POST", SEARCH, json=question, repeatable=True, look=True), SearchPage)
+        except TooLarge:
+            if most == 1:
+                raise
+            return await self._page(asked, most // 5 or 1)
 
     def _read(self, raw: Raw, site: str) -> _Seen | None:
         """None for one that is not active; raises `ValueError` with a sentence for one that cannot be used."""

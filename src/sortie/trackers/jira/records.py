@@ -14,7 +14,7 @@ from ...core.model import Blocker, Comment, Issue, IssueRef
 from ...errors import TrackerError
 from ...protocol.foreign_text import readable
 from ..long_comments import kept
-from ..rest_reply import Reply
+from ..rest_reply import Reply, TooLarge
 from .adf_text import text_of
 
 T = TypeVar("T")
@@ -127,12 +127,15 @@ class ServerInfo(Struct, frozen=True, rename="camel"):
 
 
 def read(reply: Reply, kind: type[T]) -> T:
-    """An answer; where a document in it is nested too deep to be read, all but that, unless it is too large."""
+    """An answer; where a document in it is nested too deep to be read, all but that. `TooLarge` where that would
+    take too long."""
     try:
         return reply.read(kind)
     except TrackerError as error:
-        if not isinstance(error.__cause__, RecursionError) or len(reply.body) > LARGEST_FLATTENED:
+        if not isinstance(error.__cause__, RecursionError):
             raise
+        if len(reply.body) > LARGEST_FLATTENED:
+            raise TooLarge(error.kind, error.message, fix=error.fix) from error
     return Reply(status=reply.status, body=flattened(reply.body)).read(kind)
 
 
