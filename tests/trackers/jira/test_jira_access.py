@@ -50,6 +50,19 @@ async def test_some_issues_of_many_that_are_missing_are_gone_only_where_the_proj
     assert len(jira.calls("GET .*/project/PROJ")) == 1, "what was seen a moment ago counts"
 
 
+async def test_that_nothing_is_found_is_believed_only_where_the_project_is_seen(
+    jira: JiraFake, tracker: JiraTracker
+) -> None:
+    """Whoever may see nothing can get an empty answer, as if there were nothing to do."""
+    empty = answers(200, {"issues": [], "isLast": True})
+    jira.is_hidden = True
+    jira.fault("search/jql", empty)
+    error = await failing(tracker.fetch_candidates())
+    assert (error.kind, "PROJ" in str(error)) == (TrackerError.AUTH, True)
+    jira.is_hidden = False
+    assert (await tracker.fetch_candidates()).issues == ()
+
+
 async def test_where_the_project_cannot_be_asked_nothing_is_gone(jira: JiraFake, tracker: JiraTracker) -> None:
     issue = jira.store.add()
     del jira.store.issues[issue.id]

@@ -121,13 +121,14 @@ async def test_a_limit_holds_all_calls_until_it_ends(jira: JiraFake, tracker: Ji
 
 
 async def test_our_own_budget_is_kept(jira: JiraFake, make: MakeTracker) -> None:
+    jira.store.add()
     tracker = make(calls_per_minute=8)
     for _ in range(6):
         await tracker.fetch_candidates()
     error = await failing(tracker.fetch_candidates())
     assert (error.kind, len(jira.calls())) == (TrackerError.RATE_LIMITED, 6)
     assert "tracker.calls_per_minute" in str(error)
-    assert (await failing(tracker.fetch_issue("10001"))).kind == TrackerError.NOT_FOUND
+    assert (await failing(tracker.fetch_issue("10002"))).kind == TrackerError.NOT_FOUND
 
 
 async def test_a_call_that_is_given_up_leaves_the_tracker_usable(jira: JiraFake, tracker: JiraTracker) -> None:

@@ -77,13 +77,16 @@ class CandidateSearch:
                 yield raw
             token = page.next_page_token
             if page.is_last or not token:
-                return
+                break
             if token in tokens:
                 raise TrackerError(TrackerError.PAYLOAD, "Jira gives the same page of its search again and again.")
             tokens.add(token)
             asked["nextPageToken"] = token
-        problem = f"Jira has more issues than the {count} that were read, the most urgent ones; narrow"
-        problems.append(f"{problem} tracker.query_filter to see the others.")
+        else:
+            problem = f"Jira has more issues than the {count} that were read, the most urgent ones; narrow"
+            problems.append(f"{problem} tracker.query_filter to see the others.")
+        if not count:
+            await self._api.confirm()  # so it may also answer whom it shows nothing
 
     async def _page(self, asked: Mapping[str, Any], most: int = PER_PAGE) -> SearchPage:
         """Shorter where so many at once are too large an answer."""
