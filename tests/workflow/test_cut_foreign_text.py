@@ -92,6 +92,22 @@ def test_what_is_cut_at_both_ends_is_marked_or_refused(prompt):
         assert not leaked(shown), shown
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "{{ issue.title.plain }}",
+        "{{ issue.title['plain'] }}",
+        "{{ issue.title | attr('plain') }}",
+        "{{ issue.title.place.mark }}",
+        "{{ issue.comments | map(attribute='body.plain') | join }}",
+        "{{ issue.comments | map(attribute='body') | groupby('plain') | first | first }}",
+    ],
+)
+def test_to_a_template_such_a_text_has_no_more_to_it_than_any_text(prompt):
+    with pytest.raises(PromptError):
+        render(issue_that_says(" "), prompt)
+
+
 numbers = st.integers(-40, 60).map(str)
 words = st.sampled_from(["' '", "'x'", "'\\n'", "'%s'", "'{}'", "'untrusted'", "issue.title", "issue.comments"])
 FILTERS = (

@@ -62,6 +62,11 @@ class PromptSandbox(ImmutableSandboxedEnvironment):
     def put_together(values: Iterable[Any]) -> str:
         return _joined("".join(map(str, values)))
 
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Of a text of people only what every text has: the rest is ours, the bare text among it."""
+        is_ours = isinstance(obj, Foreign) and not hasattr(str, attr)
+        return not is_ours and super().is_safe_attribute(obj, attr, value)
+
     def call_binop(self, _context: Context, operator: str, left: Any, right: Any) -> Any:
         return _composed(self.binop_table[operator], (left, right), {})
 
