@@ -41,6 +41,15 @@ async def test_without_access_nothing_else_is_asked(jira: JiraFake, make: MakeTr
     assert len(jira.calls()) == 1
 
 
+@pytest.mark.parametrize("status", [404, 302])
+async def test_an_address_that_is_no_site_of_jira(jira: JiraFake, make: MakeTracker, status: int) -> None:
+    """Atlassian answers for every name, also for one that is misspelt."""
+    jira.fault("", answers(status, b"<html>Your Atlassian site is unavailable</html>"))
+    ((verdict, name, text),) = await found(make)
+    assert (verdict, name) == ("FAIL", "access")
+    assert text.endswith("Check tracker.endpoint: there is no Jira at that address.")
+
+
 async def test_a_project_that_nobody_sees(jira: JiraFake, make: MakeTracker) -> None:
     (_, (verdict, name, text)) = await found(make, project="NOPE")
     assert (verdict, name) == ("FAIL", "project")

@@ -25,7 +25,7 @@ SEEN_FOR = 5.0
 # Said with any status, also with 200: the key was not accepted, and the answer is that to a stranger.
 REFUSED = ("AUTHENTICATED_FAILED", "AUTHENTICATION_DENIED")
 
-_LOST = 'Check tracker.project, and whether the account still has the permission "Browse projects".'
+_LOST = 'Check tracker.endpoint, tracker.project, and that the account still has the permission "Browse projects".'
 
 
 class Project(Struct, frozen=True):

@@ -76,6 +76,8 @@ async def _asked(
         return judge(read(await api.get(path, params), kind))
     except TrackerError as error:
         fix = error.fix
+        if name == "access" and error.kind == TrackerError.NOT_FOUND:
+            fix = "Check tracker.endpoint: there is no Jira at that address."
         if name == "project" and error.kind == TrackerError.NOT_FOUND:
             fix = 'Check tracker.project, and whether the account has the permission "Browse projects".'
         if name == "blockers" and error.kind == TrackerError.NOT_FOUND:
