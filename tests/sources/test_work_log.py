@@ -25,6 +25,7 @@ ISSUE = Issue(id="1", identifier="T-1", title="Mend the door", state="To Do")
 CLAIM = Claim(issue_id="1", run_id="r1", identifier="T-1", attempt=2, cause="error", agent="codex", claimed_at=AT)
 DONE = Outcome(status="succeeded", turns=1)
 FAILED = Outcome(status="failed", turns=1, error="exit 1")
+PARK = Park(kind="budget", reason="x", fingerprint="", attempt=0)
 OVER = Settlement(why="handed over to Review")
 
 
@@ -87,12 +88,24 @@ def test_a_claim_says_which_attempt_it_is_and_why(log):
     assert entry["note"] == "Run r1, attempt 2, because the last run failed."
 
 
+@pytest.mark.parametrize(
+    ("trusted", "task"), [(True, "T-1: Mend the door"), (False, "T-1"), (None, "T-1")], ids=str
+)
+def test_the_title_of_a_stranger_is_not_in_a_log_that_agents_read(tmp_path, trusted, task):
+    """Where authors are judged, one that nobody judged is a stranger."""
+    log = WorkLog(tmp_path / "WORKLOG.md", judges=True)
+    issue = replace(ISSUE, trusted=trusted)
+    for writes in (log.claimed(issue, CLAIM), log.settled(issue, CLAIM, DONE, OVER), log.parked(issue, PARK)):
+        (write,) = writes
+        assert json.loads(write.argument)["task"] == task
+
+
 def test_without_a_work_log_there_is_nothing_to_write():
     """LOG-14"""
     log = WorkLog(None)
     assert log.claimed(ISSUE, CLAIM) == ()
     assert log.settled(ISSUE, CLAIM, BLOCKED, parking("signal")) == ()
-    assert log.parked(ISSUE, Park(kind="budget", reason="x", fingerprint="", attempt=0)) == ()
+    assert log.parked(ISSUE, PARK) == ()
 
 
 def test_a_mailbox_alone_hears_of_escalations_alone(tmp_path):

@@ -76,6 +76,12 @@ def build_tracker(config: Config) -> Tracker:
     return GuardedTracker(judged_tracker(load_tracker(config.tracker.kind), tracker_settings(config)))
 
 
+def judges_authors(config: Config) -> bool:
+    """Whether the tracker's texts may be those of strangers."""
+    rule = rule_for(load_tracker(config.tracker.kind), tracker_settings(config))
+    return rule is not None and rule.trusted is not None
+
+
 def peek(config: Config) -> Candidates | None:
     """What the tracker shows, where it can be read without asking anybody; raises `TrackerError`."""
     kind, settings = load_tracker(config.tracker.kind), tracker_settings(config)

@@ -77,7 +77,8 @@ class IssueSource(Source):
         self.poll_interval = config.polling.interval
         self.workspace_root = str(config.workspace.root)
         self.keep_days = float(config.workspace.archive_keep_days)
-        self._work_log = work_log.WorkLog(config.worklog, hide=Redactor(self._secrets).text)
+        hide, judges = Redactor(self._secrets).text, adapters.judges_authors(config)
+        self._work_log = work_log.WorkLog(config.worklog, hide=hide, judges=judges)
         self._was_broken = False
         self._owns_tracker = True
         self._last_answer: Candidates | None = None

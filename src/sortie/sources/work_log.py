@@ -66,14 +66,21 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class WorkLog:
     """The entries of one source. Without a path it has nothing to say, and costs nothing. `hide` takes secrets out
-    of titles; whatever an agent said is without them already."""
+    of titles; whatever an agent said is without them already. `judges`: titles are told of those issues alone whose
+    authors are trusted, because agents read the log."""
 
     def __init__(
-        self, path: Path | None, mailbox: Path | None = None, hide: Callable[[str], str] = lambda text: text
+        self,
+        path: Path | None,
+        mailbox: Path | None = None,
+        hide: Callable[[str], str] = lambda text: text,
+        *,
+        judges: bool = False,
     ) -> None:
         self._path = path
         self._mailbox = mailbox
         self._hide = hide
+        self._judges = judges
         self._is_ready = path is None and mailbox is None
 
     def claimed(self, issue: Issue, claim: Claim) -> Sequence[Write]:
@@ -113,7 +120,8 @@ class WorkLog:
         mailbox = self._mailbox if kind == "escalated" else None
         if self._path is None and mailbox is None:
             return ()
-        task = f"{issue.identifier}: {issue.title}" if issue.title else issue.identifier
+        title = issue.title if issue.trusted or not self._judges else ""
+        task = f"{issue.identifier}: {title}" if title else issue.identifier
         named = [escape(self._hide(file)) for file in files[:MOST_FILES]]
         if len(files) > MOST_FILES:
             named.append(f"and {len(files) - MOST_FILES} more")
