@@ -96,6 +96,18 @@ def test_of_secrets_only_that_they_are_set_is_shown(look):
     assert SECRET.encode() not in msgspec.json.encode(found)
 
 
+def test_a_setting_is_shown_as_the_workflow_writes_it(tmp_path, filled):
+    """A key that ends in `_ms` has milliseconds, whatever we count in."""
+    path = tmp_path / "OTHER.md"
+    path.write_text((WORKFLOW % ("", SECRET)).replace("tracker:", "polling: {interval_ms: 1500}\ntracker:", 1))
+    config = examine(path, environ={}, trial=False).config
+    given: dict[str, Any] = {"broken": False, "service": None, "now": NOW, "hide": hidden}
+    found = health_report(filled([]), database=tmp_path / "sortie.db", config=config, **given)
+    shown = {setting.key: (setting.value, setting.is_default) for setting in found.settings}
+    assert shown["polling.interval_ms"] == ("1500", False)
+    assert shown["agent.turn_timeout_ms"] == ("3600000", True)
+
+
 def test_a_secret_that_is_not_set_says_so_and_one_deep_in_options_is_not_shown(tmp_path, filled):
     path = tmp_path / "OTHER.md"
     path.write_text(

@@ -41,7 +41,8 @@ def _section(section: Struct, default: Struct, path: str, hide: Hide) -> Iterato
     for key, (name, entry) in entries(type(default)).items():
         value, usual = getattr(section, name), getattr(default, name)
         if isinstance(entry, Kind):
-            yield _setting(path + key, value, hide, is_secret=entry.secret, is_default=value == usual)
+            written = entry.written(value)
+            yield _setting(path + key, written, hide, is_secret=entry.secret, is_default=value == usual)
         elif isinstance(entry, Map):
             for each, inner in value.items():
                 if isinstance(inner, Struct):

@@ -44,6 +44,10 @@ class Kind(Struct, frozen=True, kw_only=True):
         """The value of an environment variable, as YAML would have given it."""
         return text
 
+    def written(self, value: Any) -> Any:
+        """The reverse of `read`, for who knows the setting by what the workflow says."""
+        return value
+
 
 class PlainText(Kind, frozen=True, kw_only=True):
     """`filled`: written down, it says something; `shortest`: of so many characters at least, or empty."""
@@ -169,6 +173,9 @@ class Milliseconds(Whole, frozen=True, kw_only=True):
 
     def read(self, value: Any) -> float:
         return float(super().read(value) / 1000)
+
+    def written(self, value: float) -> int:
+        return round(value * 1000)
 
 
 class Number(Kind, frozen=True):
