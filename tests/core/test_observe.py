@@ -158,6 +158,11 @@ def test_what_scheduling_keeps_of_an_issue_is_bounded():
     assert view_of(issue(url="https://tracker.example/" + "x" * 10_000), POLICY, parked=False).url == ""
 
 
+def test_a_title_that_is_cut_says_so():
+    titles = [view_of(issue("1", title="x" * length), Policy(), parked=False).title for length in (200, 201, 9_999)]
+    assert titles == ["x" * 200, "x" * 199 + "…", "x" * 199 + "…"]
+
+
 def test_where_an_issue_is_in_the_tracker_is_told_once_and_neither_frees_it_nor_is_forgotten():
     here, elsewhere = (issue(url=f"https://tracker.example/{place}") for place in ("1", "moved"))
     assert fingerprint(here) == fingerprint(elsewhere) == fingerprint(issue())

@@ -128,7 +128,7 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
     return ev.View(
         id=issue.id,
         identifier=issue.identifier,
-        title=issue.title[:LONGEST_TITLE],
+        title=short_title(issue.title),
         state=issue.state,
         priority=issue.priority,
         created_at=issue.created_at,
@@ -144,6 +144,11 @@ def view_of(issue: Issue, policy: Policy, *, parked: bool) -> ev.View:
         memo=issue.memo,
         url=issue.url if len(issue.url) <= LONGEST_URL else "",
     )
+
+
+def short_title(title: str) -> str:
+    """One that is cut says so."""
+    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
 
 
 def blocker_name(blocker: Blocker, policy: Policy) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..core.events import View
 from ..core.model import Usage
-from ..core.observe import LONGEST_TITLE, LONGEST_URL
+from ..core.observe import LONGEST_URL, short_title
 from ..core.policy import Spent
 from ..core.records import ParkedIssue, Waiting
 from ..core.schedule import Schedule
@@ -119,7 +119,7 @@ def _run(schedule: Schedule, run: ActiveRun, now: float) -> RunReport:
     return RunReport(
         issue_id=claim.issue_id,
         identifier=claim.identifier,
-        title=run.issue.title[:LONGEST_TITLE],
+        title=short_title(run.issue.title),
         run_id=claim.run_id,
         attempt=claim.attempt,
         turn=claim.turn,
