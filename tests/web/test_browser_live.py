@@ -4,12 +4,16 @@ reader does in the page meanwhile stays his."""
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 import sortie.web
+from sortie.core import events as ev
+from sortie.core.model import Usage
+from sortie.core.policy import day_of
 from sortie.web.feed import LOOK_EVERY
 from tests.cli.scene import BLOCK, REVIEW, WAIT, wait_until
 from tests.npm import TIME_TO_INSTALL
@@ -129,6 +133,20 @@ def wait_of_page(page: Page, store: Path, seq: int) -> int:
     at: int = wait_until(asked_at)
     until(page, "seq => document.querySelector(`#timeline #e${seq}`) !== null", seq)
     return at - int(page.evaluate("seq => window.toldAt[seq]", seq))
+
+
+def test_a_plot_is_drawn_that_has_its_first_numbers_after_a_refresh(tmp_path, visitors: Visitors):
+    store, now = new_store(tmp_path / "sortie.db", seen("7")), time.time()
+    with served(store) as server:
+        page = visitors.page(server.url, script=WATCH)
+        page.goto("/money")
+        expect(page.locator("#days-title")).to_be_visible()
+        expect(page.locator("main")).to_contain_text("Nothing was used.")
+        until(page, "window.refreshes > 0")  # from here on it is told
+        append(store, ev.Charged(at=now, issue_id="7", run_id="r", usage=Usage(9, 9, 0, 1.5), day=day_of(now)))
+        expect(page.locator("#plot-cost canvas")).to_be_visible()
+        expect(page.locator("#plot-tokens canvas")).to_be_visible()
+        assert page.evaluate("window.isTheFirst")
 
 
 def test_kill_9_in_mid_stream_is_told_of_and_loses_and_repeats_nothing(scene, visitors: Visitors):

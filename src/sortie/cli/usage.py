@@ -62,13 +62,12 @@ def _table(title: str, rows: Sequence[tuple[tuple[str, ...], Amount]], *more: st
 
 
 def _cells(used: Amount) -> tuple[str, ...]:
-    """Where nothing was measured, nobody knows what it cost."""
-    is_known = used.cost_usd or used.total_tokens or not used.unmeasured
+    """Where nothing was measured, or nobody told a price, nobody knows what it cost."""
     return (
         str(used.runs),
         amount(used.total_tokens),
         amount(used.cache_read_tokens),
-        f"${used.cost_usd:.2f}" if is_known else "?",
+        f"${used.cost_usd:.2f}" if used.is_known and used.is_priced else "?",
         str(used.unmeasured or ""),
     )
 

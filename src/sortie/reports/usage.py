@@ -41,6 +41,16 @@ class Amount(Struct, frozen=True):
         """Without what came from a cache."""
         return max(self.total_tokens - self.cache_read_tokens, 0)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was told, or there was nothing to tell; else the other numbers are no zeros."""
+        return bool(self.total_tokens or self.cost_usd) or not self.unmeasured
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether what was told has a price."""
+        return bool(self.cost_usd) or not self.total_tokens
+
 
 class UsageOfDay(Struct, frozen=True, kw_only=True):
     day: str
@@ -76,6 +86,11 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     models: list[UsageOfModel]
     today: Spent
     per_day: Limits | None
+
+    @property
+    def unpriced(self) -> list[str]:
+        """The agents of which no price is known."""
+        return sorted({one.agent for one in self.models if not one.used.is_priced})
 
 
 def usage_report(

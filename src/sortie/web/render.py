@@ -62,8 +62,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    filters = (show.line, show.lines, show.stamp, show.clock, show.duration, show.money, show.tokens, show.size)
-    found.filters |= {one.__name__: one for one in (*filters, issue_path, show.task_path, show.run_path)}
+    texts = (show.line, show.lines, show.stamp, show.clock, show.duration)
+    amounts = (show.money, show.cost, show.tokens, show.size)
+    addresses = (issue_path, show.task_path, show.run_path)
+    found.filters |= {one.__name__: one for one in (*texts, *amounts, *addresses)}
     found.filters |= {"counted": words.count, "commands": commands}
     found.filters |= {"chip_name": show.word, "anchor": show.anchor}
     found.globals |= {

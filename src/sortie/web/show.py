@@ -19,6 +19,7 @@ Amount = Callable[[float | None], str]
 LONGEST_LINE = 300
 # Stands where there is no number.
 NOTHING = "\N{EN DASH}"
+UNPRICED = "Nobody told a price of these tokens; token_rates in the workflow give one."
 LONGEST_TEXT = 20_000
 # What terminals obey: colours and cursors, titles and links.
 _TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
@@ -137,6 +138,13 @@ def money(usd: float | None) -> str:
     if usd is None:
         return NOTHING
     return "<$0.01" if 0 < usd < 0.005 else f"${usd:,.2f}"
+
+
+def cost(usd: float | None, used: float | None) -> str:
+    """The money for so many tokens. Some agents tell no price: what they used was not free."""
+    if used and not usd:
+        return Markup('<span class="unknown" title="{}">{}</span>').format(UNPRICED, NOTHING)
+    return money(usd)
 
 
 def tokens(number: float | None) -> str:

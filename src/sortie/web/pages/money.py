@@ -43,7 +43,9 @@ def _days(report: UsageReport) -> list[int]:
     return [int(datetime.strptime(one.day, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()) for one in report.days]
 
 
-def _cost(report: UsageReport) -> dict[str, Any]:
+def _cost(report: UsageReport) -> dict[str, Any] | None:
+    if not report.total.cost_usd:
+        return None
     return {
         "kind": "days",
         "unit": "$",
@@ -53,8 +55,10 @@ def _cost(report: UsageReport) -> dict[str, Any]:
     }
 
 
-def _tokens(report: UsageReport) -> dict[str, Any]:
+def _tokens(report: UsageReport) -> dict[str, Any] | None:
     """Stacked: the upper edge of the second is all there were."""
+    if not report.total.total_tokens:
+        return None
     cached = [one.used.cache_read_tokens for one in report.days]
     new = [one.used.new_tokens for one in report.days]
     return {

@@ -33,11 +33,11 @@ class Part(Struct, Generic[T], frozen=True):
 
 
 class Bar(Struct, frozen=True):
-    """How much of a limit is used; `limit` is None where there is none, or none is known. `look` is what
-    the style sheet calls it."""
+    """How much of a limit is used, None where nobody told it; `limit` is None where there is none, or none is
+    known. `look` is what the style sheet calls it."""
 
     title: str
-    used: float
+    used: float | None
     limit: float | None
     used_text: str
     limit_text: str
@@ -78,18 +78,20 @@ def number_in(text: str | None, default: int) -> int:
 
 
 def bars(spent: Spent, limits: Limits | None) -> list[Bar]:
-    """Limits that are None are not known, which is not the same as that there is none."""
+    """Limits that are None are not known, which is not the same as that there is none. Nor is it free what had
+    turns and told nothing."""
     without = "no limit" if limits else "limit not known"
     limits = limits or Limits()
+    usd, tokens = (amount if amount or not spent.turns else None for amount in (spent.usd, spent.tokens))
     return [
-        bar("Dollars", spent.usd, limits.usd, show.money, without),
-        bar("Tokens", spent.tokens, limits.tokens, show.tokens, without),
+        bar("Dollars", usd, limits.usd, show.money, without),
+        bar("Tokens", tokens, limits.tokens, show.tokens, without),
         bar("Turns", spent.turns, limits.turns, show.whole, without),
         bar("Sessions", spent.sessions, limits.sessions, show.whole, without),
     ]
 
 
-def bar(title: str, used: float, limit: float | None, words: show.Amount, without: str = "no limit") -> Bar:
-    share = used / limit if limit else 0.0
+def bar(title: str, used: float | None, limit: float | None, words: show.Amount, without: str = "no limit") -> Bar:
+    share = used / limit if used and limit else 0.0
     look = "over" if share >= 1 else "near" if share >= 0.8 else "within"
     return Bar(title, used, limit, words(used), without if limit is None else f"of {words(limit)}", look)

@@ -90,6 +90,10 @@
   }
 
   document.addEventListener("sortie:plot", (event) => draw(event.target));
+  // A refresh may bring the first numbers of a plot.
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const element of document.querySelectorAll(".plot[data-plot]")) if (!drawn.has(element)) draw(element);
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   let resized = 0;
   addEventListener("resize", () => {
