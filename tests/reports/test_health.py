@@ -85,6 +85,17 @@ def test_what_went_wrong_lately_is_told_the_newest_first(look):
     ]
 
 
+def test_what_went_wrong_says_with_which_issue(look):
+    view = ev.View(id="7", identifier="A-7", title="", state="To Do")
+    found = look(
+        [
+            ev.IssueSeen(at=NOW, issue_id="7", view=view),
+            *(ev.Noted(at=NOW, level="warning", message="left", issue_id=issue) for issue in ("", "7", "8")),
+        ]
+    )
+    assert [(one.issue_id, one.identifier) for one in found.trouble] == [("8", "8"), ("7", "A-7"), ("", "")]
+
+
 def test_of_secrets_only_that_they_are_set_is_shown(look):
     found = look([], live=Live())
     shown = {setting.key: setting for setting in found.settings}

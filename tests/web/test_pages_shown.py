@@ -153,6 +153,16 @@ def test_health_shows_looks_store_disks_and_settings(busy):
         assert words in text, words
 
 
+def test_trouble_leads_to_the_issue_that_has_it(tmp_path):
+    view = View(id="7", identifier="SHOP-7", title="", state="To Do")
+    note = ev.Noted(at=2.0, issue_id="7", level="warning", message="the log of this run is incomplete")
+    store = new_store(tmp_path / "sortie.db", ev.IssueSeen(at=1.0, issue_id="7", view=view), note)
+    with served(store) as server:
+        page = shown(server, "/health")
+    assert "SHOP-7 the log of this run is incomplete" in page.text
+    assert "/issues/SHOP-7" in page.links
+
+
 def test_health_shows_where_we_listen_and_not_where_the_next_service_will(tmp_path):
     """These settings are read when a service starts."""
     started_with = ServerConfig(port=8123, host="127.0.0.1")

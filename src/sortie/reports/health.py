@@ -16,7 +16,7 @@ from ..core.redact import Hide
 from ..store.call_use import CallFigures, call_figures
 from ..store.load import snapshot
 from ..store.notifications import UNSENT
-from ..store.queries import events, last_opened, last_seq
+from ..store.queries import events, last_opened, last_seq, last_view
 from ..workflow.config import Config
 from .settings_shown import Setting, settings_of
 from .words import stamp
@@ -54,10 +54,13 @@ class Looking(Struct, frozen=True, kw_only=True):
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
+    """`issue_id` and `identifier` are empty where it is about no single issue."""
+
     seq: int
     time: str
     level: ev.Level
     issue_id: str
+    identifier: str
     text: str
 
 
@@ -249,7 +252,7 @@ def _oldest(db: Connection) -> Iterator[Oldest]:
 
 
 def _trouble(db: Connection, hide: Hide) -> list[Trouble]:
-    """Warnings and errors of late that are about no single run, the newest first."""
+    """Warnings and errors of late, the newest first."""
     found = []
     for logged in reversed(events(db, limit=TROUBLE_READ, last=True)):
         sentence = narrate(logged.event)
@@ -260,9 +263,15 @@ def _trouble(db: Connection, hide: Hide) -> list[Trouble]:
                     time=stamp(logged.event.at),
                     level=sentence.level,
                     issue_id=logged.event.issue_id,
+                    identifier=_name_of(db, logged.event.issue_id),
                     text=hide(sentence.text),
                 )
             )
             if len(found) == MOST_TROUBLE:
                 break
     return found
+
+
+def _name_of(db: Connection, issue_id: str) -> str:
+    view = last_view(db, issue_id) if issue_id else None
+    return view.identifier if view else issue_id
