@@ -14,6 +14,7 @@ import sortie.web
 from sortie.core import events as ev
 from sortie.core.model import Usage
 from sortie.core.policy import day_of
+from sortie.runs.run_log import RunLog, log_path
 from sortie.web.feed import LOOK_EVERY
 from tests.cli.scene import BLOCK, REVIEW, WAIT, wait_until
 from tests.npm import TIME_TO_INSTALL
@@ -195,6 +196,32 @@ def test_kill_9_before_the_first_event_loses_nothing_either(scene, visitors: Vis
             wait_until(lambda: page.evaluate("window.told.at(-1)") == max(scene.events()))
             told = page.evaluate("window.told")
     assert told == list(scene.events(last_before))
+
+
+def test_what_is_opened_in_what_an_agent_says_stays_open_while_it_goes_on(tmp_path, visitors: Visitors):
+    """Only the end of it is shown, so every line stands further up the next time."""
+    about = {"issue_id": "7", "run_id": "r"}
+    store = new_store(tmp_path / "sortie.db", seen("7"), ev.Claimed(at=1.0, identifier="D-7", attempt=1, **about))
+    log = RunLog(log_path(store, "r"))
+
+    def say(*numbers: int) -> None:
+        for number in numbers:
+            log.write(2.0, "agent", f"word {number}")
+            log.write(2.0, "uses", f"Read file-{number}")
+
+    say(*range(100))
+    with served(store) as server:
+        page = visitors.page(server.url, script=WATCH)
+        page.goto("/issues/7")
+        until(page, "window.refreshes > 0")  # from here on it is told
+        page.locator("#transcript summary").nth(-3).click()
+        expect(page.get_by_text("Read file-97")).to_be_visible()
+        say(*range(100, 110))
+        append(store, noted("more was said", issue="7"))
+        expect(page.locator("#transcript")).to_contain_text("word 109")
+        expect(page.get_by_text("Read file-97")).to_be_visible()
+        expect(page.locator("#transcript details[open]")).to_have_count(1)
+    log.close()
 
 
 def test_what_a_reader_does_in_a_page_survives_its_refresh(scene, visitors: Visitors):

@@ -64,7 +64,7 @@ def many(tmp_path_factory):
     )
     for number in (1, 2, 3):
         scene.issue(number, BLOCK, priority=1)
-    scene.issue(4, WAIT + REVIEW, priority=2)
+    scene.issue(4, "seq 1 400; " + WAIT + REVIEW, priority=2)
     issues = json.loads((scene.directory / "issues.json").read_text())
     title = "One issue of very many, with a title of some length"
     issues += [{"id": f"{n}", "identifier": f"T-{n}", "title": title, "state": "To Do"} for n in range(5, MANY + 1)]
@@ -169,6 +169,18 @@ def test_a_phone_shows_every_page_in_its_width(page: Page):
     answer.fill("On my way.")
     expect(answer).to_be_in_viewport()
     assert does_not_scroll_sideways(page)
+
+
+def test_on_a_phone_a_decision_and_the_last_words_are_not_behind_all_that_was_said(page: Page):
+    page.set_viewport_size(PHONE)
+    page.goto("/issues/T-4")
+    expect(page.get_by_role("button", name="Stop")).to_be_in_viewport()
+    said = page.locator("#transcript .tail")
+    said.evaluate("part => part.scrollIntoView({ block: 'center' })")
+    expect(said.get_by_text("standing by")).to_be_in_viewport()
+    expect(said.get_by_text("300", exact=True)).not_to_be_in_viewport()
+    box = said.bounding_box()
+    assert box and box["height"] < PHONE["height"]
 
 
 def waits_for(layer: int, place: int) -> list[str]:

@@ -31,8 +31,10 @@ TOOLS = ("uses", "tool")
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """`time` and `source` are empty where it is no line of ours; `is_cut`: it is longer than it is shown."""
+    """`place` is where it begins. `time` and `source` are empty where it is no line of ours; `is_cut`: it is longer
+    than it is shown."""
 
+    place: str
     time: str
     source: str
     text: str
@@ -166,7 +168,7 @@ def _after(files: list[_File], place: _Place, page: _Room, hide: Hide) -> Transc
         pieces = _pieces(data, start)
         if not pieces and not is_whole and not lines:
             pieces = [_Piece(start, start + len(data), data)]  # one line, longer than a page
-        fitting = page.take(_line(piece.data, hide) for piece in pieces)
+        fitting = page.take(_line(piece, file, hide) for piece in pieces)
         taken = pieces[: len(fitting)]
         lines += fitting
         here = _Place(file.inode, taken[-1].end if taken else start)
@@ -201,7 +203,7 @@ def _before(files: list[_File], place: _Place | None, page: _Room, hide: Hide) -
         pieces = _pieces(_read(file, start, end - start), start)
         if start and len(pieces) > 1:
             del pieces[0]  # it begins before what was read
-        fitting = page.take(_line(piece.data, hide) for piece in reversed(pieces))
+        fitting = page.take(_line(piece, file, hide) for piece in reversed(pieces))
         taken = pieces[len(pieces) - len(fitting) :]
         lines = [*reversed(fitting), *lines]
         here = here or _Place(file.inode, taken[-1].end if taken else start)
@@ -249,15 +251,22 @@ def _read(file: _File, start: int, count: int) -> bytes:
         return b""
 
 
-def _line(raw: bytes, hide: Hide) -> Line:
+def _line(piece: _Piece, file: _File, hide: Hide) -> Line:
     # More is read than is shown: what is secret is hidden before anything is cut, or half of it would be left.
-    read = raw[: 4 * LONGEST_LINE]
+    read = piece.data[: 4 * LONGEST_LINE]
     whole = read.decode("utf-8", "replace")
     found = _LINE.fullmatch(whole)
     time, source, said = found.groups() if found else ("", "", whole)
     text = hide(clean(said))
-    is_cut = len(read) < len(raw) or len(text) > LONGEST_LINE
-    return Line(time=time, source=source, text=text[:LONGEST_LINE], tool=source in TOOLS, is_cut=is_cut)
+    is_cut = len(read) < len(piece.data) or len(text) > LONGEST_LINE
+    return Line(
+        place=str(_Place(file.inode, piece.start)),
+        time=time,
+        source=source,
+        text=text[:LONGEST_LINE],
+        tool=source in TOOLS,
+        is_cut=is_cut,
+    )
 
 
 class RunLogReader:
