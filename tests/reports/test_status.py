@@ -77,6 +77,30 @@ def test_questions_come_before_failures_and_who_waits_longest_first(filled, conf
     assert needs[0].can_answer
 
 
+def test_what_is_due_and_still_waits_says_what_holds_it(filled, config):
+    """Its time is over: `due in 0 s` for an hour is no reason."""
+
+    def failed(number: int, due_at: float, rule: str, detail: str) -> list[ev.AnyEvent]:
+        ran_into, name = ran(number, ago=60, status="failed", soft_stop="", error="it broke"), f"A-{number}"
+        retry = ev.Retry(kind="error", attempt=2, due_at=due_at, error="it broke")
+        about = {"issue_id": str(number), "identifier": name}
+        settled = ev.Settled(at=NOW - 60, run_id=f"r{number}", why="", retry=retry, **about)
+        skipped = ev.Skipped(at=NOW - 5, rule=rule, detail=detail, **about)
+        return [seen(number), *ran_into[:2], settled, skipped]
+
+    events = [
+        *failed(1, NOW - 9, "no-slot", f"3 agents run already {SECRET}"),
+        *failed(2, NOW + 9, "waiting", "error"),
+        *failed(3, NOW - 1, "waiting", "error"),
+    ]
+    found = report(filled(events), config).retrying
+    assert {one.identifier: (one.rule, one.detail) for one in found} == {
+        "A-1": ("no-slot", "3 agents run already [redacted]"),
+        "A-2": ("", ""),
+        "A-3": ("", ""),
+    }
+
+
 def reviews(found: Status) -> list[tuple[str, str]]:
     return [(need.identifier, need.text) for need in found.needs_person if need.kind == "review"]
 

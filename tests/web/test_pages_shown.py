@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from sortie.core import events as ev
-from sortie.core.model import Limits, Park, Usage, View
+from sortie.core.model import Limits, Park, Retry, Usage, View
 from sortie.core.operator import LONGEST_ANSWER
 from sortie.core.policy import Policy, day_of
 from sortie.store.lock import held
@@ -87,6 +87,23 @@ def test_what_waits_is_shown_with_the_rule_that_holds_it(busy):
     assert "it waits for others: SHOP-1 is not done" in text
     assert "error: the provider answered 529" in text
     assert "The codex agent is paused for" in text
+
+
+def test_what_is_due_is_shown_with_what_holds_it(tmp_path):
+    now = time.time()
+    view = View(id="7", identifier="SHOP-7", title="Mend it", state="To Do")
+    retry = Retry(kind="error", attempt=2, due_at=now - 60, error="it broke")
+    about = {"issue_id": "7", "run_id": "r", "identifier": "SHOP-7"}
+    store = new_store(
+        tmp_path / "sortie.db",
+        ev.IssueSeen(at=now - 99, issue_id="7", view=view),
+        ev.Claimed(at=now - 99, attempt=1, agent="command", **about),
+        ev.Settled(at=now - 90, why="", retry=retry, **about),
+        ev.Skipped(at=now - 60, issue_id="7", identifier="SHOP-7", rule="no-slot", detail="3 agents run already"),
+    )
+    with served(store) as server:
+        text = shown(server, "/").text
+    assert "SHOP-7 Mend it error: it broke all slots are taken: 3 agents run already 2 due" in text
 
 
 def test_an_issue_has_its_story_what_was_said_and_what_changed(busy):

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from ..core.model import Usage
 from ..core.policy import Limits, Policy, Spent, day_of
 from ..core.ready_queue import dispatch_order
-from ..core.records import Claim
+from ..core.records import Claim, Waiting
 from ..core.redact import Hide
 from ..core.schedule import Schedule
 from ..plans.plan import Plan
@@ -97,6 +97,8 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True, kw_only=True):
+    """`rule` is what holds it back though it is due, empty where nothing does, or only its time."""
+
     issue_id: str
     identifier: str
     title: str
@@ -104,6 +106,8 @@ class Retrying(Struct, frozen=True, kw_only=True):
     attempt: int
     due_at: str
     error: str
+    rule: str = ""
+    detail: str = ""
 
 
 class ParkedItem(Struct, frozen=True, kw_only=True):
@@ -243,15 +247,7 @@ def status_report(
             for claim in schedule.running.values()
         ],
         retrying=[
-            Retrying(
-                issue_id=waiting.issue_id,
-                identifier=waiting.identifier,
-                title=titles.get(waiting.issue_id, ""),
-                kind=waiting.retry.kind,
-                attempt=waiting.retry.attempt,
-                due_at=stamp(waiting.retry.due_at),
-                error=hide(waiting.retry.error),
-            )
+            _retrying(waiting, titles, schedule.skips.get(waiting.issue_id), now=now, hide=hide)
             for waiting in schedule.waiting.values()
         ],
         parked=[
@@ -324,6 +320,23 @@ def _running(
         tokens=used.total if used else None,
         cost_usd=used.cost_usd if used else None,
         model=live.model if live else "",
+    )
+
+
+def _retrying(
+    waiting: Waiting, titles: Mapping[str, str], skipped: tuple[str, str] | None, *, now: float, hide: Hide
+) -> Retrying:
+    rule, detail = skipped if skipped and waiting.retry.due_at <= now else ("", "")
+    return Retrying(
+        issue_id=waiting.issue_id,
+        identifier=waiting.identifier,
+        title=titles.get(waiting.issue_id, ""),
+        kind=waiting.retry.kind,
+        attempt=waiting.retry.attempt,
+        due_at=stamp(waiting.retry.due_at),
+        error=hide(waiting.retry.error),
+        rule="" if rule == "waiting" else rule,
+        detail=hide(detail) if rule != "waiting" else "",
     )
 
 
