@@ -22,7 +22,7 @@ FURTHEST = 100_000
 SECONDS = "unixepoch(completed_at) - unixepoch(started_at)"
 _TEXT = "(identifier || char(10) || reason || char(10) || coalesce(error, ''))"
 _COLUMNS = ", ".join(HISTORY_COLUMNS.values())
-_NEWEST = f"id > (SELECT max(id) FROM run_history) - {FURTHEST}"
+NEWEST = f"id > (SELECT max(id) FROM run_history) - {FURTHEST}"
 _ORDER = {"ended": "id", "cost": "cost_usd", "tokens": "total_tokens", "turns": "turns", "seconds": SECONDS}
 
 
@@ -118,12 +118,12 @@ class Choice(Struct, frozen=True, kw_only=True):
             "status = ?": self.status,
             "agent_adapter = ?": self.agent,
             "model = ?": self.model,
-            f"{_TEXT} LIKE ? ESCAPE '\\'": f"%{_escaped(self.text)}%" if self.text else None,
+            f"{_TEXT} LIKE ? ESCAPE '\\'": like(self.text) if self.text else None,
         }
         given = {condition: value for condition, value in wanted.items() if value}
         # Neither texts nor amounts have an index: of very many runs, the newest are looked through.
         is_bounded = (self.text or self.sort != "ended") and not self.issue
-        conditions = [*given, _NEWEST] if is_bounded else [*given]
+        conditions = [*given, NEWEST] if is_bounded else [*given]
         return f"WHERE {' AND '.join(conditions)}" if conditions else "", [*given.values()]
 
     @property
@@ -147,8 +147,10 @@ def chosen_runs(db: Connection, chosen: Choice, *, limit: int, offset: int = 0) 
     return [history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) for row in rows]
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+def like(text: str) -> str:
+    """The pattern of what has this text in it."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
 
 
 def run_row(row: HistoryRow, hide: Hide) -> RunRow:

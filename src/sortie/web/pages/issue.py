@@ -8,6 +8,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from ...core.schedule import Schedule
+from ...protocol.web_address import issue_path
+from ...reports.find import issues_with
 from ...reports.run_detail import RunDetail, latest_run
 from ...reports.runs import RunRow, runs_of_issue
 from ...reports.timeline import Timeline
@@ -25,6 +27,7 @@ from .parts import MOST_TEXT, Bar, Told, bars, number_in, told
 ENTRIES = 60
 SAID = 150
 RUNS = 20
+LONGEST_SOUGHT = 200
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -54,11 +57,23 @@ def routes(site: Site) -> list[BaseRoute]:
         about = about_issue(site, request, named)
         if about is not None and site.is_plan:
             return RedirectResponse(show.task_path(about.story.identifier))
+        if about is None and named.strip() and not request.path_params["identifier"]:
+            return _found(site, request, named.strip()[:LONGEST_SOUGHT])
         if about is None:
             return error_page(site, request, 404, f"{named or 'An issue without a name'} is not known here.")
         return page(site, request, "issue.html", about=about)
 
     return [Route("/issues/{identifier:path}", issue_page, methods=["GET"])]
+
+
+def _found(site: Site, request: Request, sought: str) -> Response:
+    """What somebody may have meant who wrote this into the field that finds an issue."""
+    with site.looking() as db:
+        found = issues_with(db, sought, hide=site.hide)
+    called = [one for one in found if one.identifier.casefold() == sought.casefold()]
+    if len(called) == 1:
+        return RedirectResponse(issue_path(called[0].identifier))
+    return page(site, request, "found.html", status=200 if found else 404, sought=sought, found=found)
 
 
 def about_issue(site: Site, request: Request, named: str) -> About | None:

@@ -1,0 +1,40 @@
+"""Issues that have a text in their name or title, for who does not know the whole name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sqlite3 import Connection
+
+from msgspec import Struct
+
+from ..store.load import snapshot
+from .runs import NEWEST, like
+
+Hide = Callable[[str], str]
+
+MOST_FOUND = 25
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """`title` is empty where the tracker shows the issue no more."""
+
+    identifier: str
+    title: str
+
+
+def issues_with(db: Connection, text: str, *, hide: Hide, most: int = MOST_FOUND) -> list[Found]:
+    """Those that the tracker shows first, then those of runs that ended, of which the newest are looked through."""
+    wanted = like(text)
+    shown = """SELECT identifier, title FROM (
+                   SELECT identifier, iif(json_valid(data), json_extract(data, '$.title'), '') AS title FROM issues
+               ) WHERE identifier LIKE :text ESCAPE '\\' OR title LIKE :text ESCAPE '\\'
+               ORDER BY identifier LIMIT :most"""
+    ended = f"""SELECT DISTINCT identifier FROM run_history
+                WHERE {NEWEST} AND identifier LIKE :text ESCAPE '\\' ORDER BY id DESC LIMIT :most"""
+    given = {"text": wanted, "most": most}
+    with snapshot(db):
+        titles = {identifier: hide(title or "") for identifier, title in db.execute(shown, given)}
+        names = [*titles, *(name for (name,) in db.execute(ended, given) if name not in titles)]
+    found = [Found(identifier=name, title=titles.get(name, "")) for name in names[:most]]
+    # What is hidden is not found either: else a secret could be guessed letter by letter.
+    return [one for one in found if text.casefold() in f"{one.identifier}\n{one.title}".casefold()]
