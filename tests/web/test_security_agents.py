@@ -7,8 +7,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 
 import pytest
 
@@ -178,6 +180,38 @@ def test_whoever_does_not_wait_for_the_answer_is_nobody(family):
             assert sender_of(address[:2], server[:2]) == "other"
             client.close()
             assert sender_of(address[:2], server[:2]) == "nobody"
+
+
+@contextmanager
+def agents_connection() -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A process of a run that alone has one end of a connection; the other end is ours."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        connection = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+    with limit_marked(MARKER):
+        agent = subprocess.Popen(["sleep", "60"], pass_fds=[connection.fileno()])
+    connection.close()
+    with accepted:
+        try:
+            yield agent, accepted
+        finally:
+            agent.kill()
+            agent.wait()
+
+
+def test_who_ends_while_it_is_looked_for_is_not_let_through():
+    """An agent sends its wish and is gone, at whichever moment of the look."""
+    found: list[str] = []
+    for moment in range(40):
+        with agents_connection() as (agent, accepted):
+            ends = accepted.getpeername(), accepted.getsockname()
+            began = time.monotonic()
+            assert peer_of(*ends) == "agent"
+            end = threading.Timer((time.monotonic() - began) * moment / 40, agent.kill)
+            end.start()
+            found.append(peer_of(*ends))
+            end.join()
+    assert {*found} <= {"agent", "nobody"}
 
 
 def test_who_comes_from_another_machine_has_no_process_here():

@@ -33,8 +33,10 @@ def sender_of(client: Address, server: Address, service_pid: int = 0) -> Sender:
     if not found.inode:
         return "nobody"
     table = snapshot()
-    agents = tree_of(table, _roots(table, service_pid))
-    return "agent" if _have_open(agents, found) else "other"
+    if _have_open(tree_of(table, _roots(table, service_pid)), found):
+        return "agent"
+    # Whoever closed it while we looked, or ended, had nothing open by the time that we came to it.
+    return "other" if socket_between(client, server) == found else "nobody"
 
 
 def _roots(table: Table, service_pid: int) -> Iterator[Process]:
