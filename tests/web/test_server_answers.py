@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import select
 import socket
 import time
@@ -130,6 +131,21 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(impatient, data
     answer = impatient.raw(data)
     assert answer[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 421", b""), answer[:100]
     assert impatient.get("/livez").status == 200
+
+
+@pytest.mark.parametrize("path", ["/api/v2/events/stream", "/livez", "/api/v1/refresh"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nonsense_that_follows_a_request_ends_the_connection_and_is_nobodys_fault(impatient, caplog, method, path):
+    """Whether its answer has begun, is over, or waits for the rest of the request."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: {impatient.authority}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection((impatient.host, impatient.port), timeout=DEADLINE) as connection:
+        connection.sendall(head.encode())
+        if (method, path) != ("POST", "/api/v1/refresh"):
+            assert connection.recv(12).startswith(b"HTTP/1.1 ")
+        connection.sendall(b"no length\r\n")
+        assert closed(connection)
+    assert impatient.get("/livez").status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 @pytest.mark.parametrize("begun", [b"", b"GET /livez HTT", b"GET /livez HTTP/1.1\r\nHost: x\r\n"])

@@ -11,6 +11,7 @@ import socket
 import struct
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 # A thousand people who watch, each with a stream and a page, fit; who comes after these is told that it is busy,
@@ -45,6 +46,13 @@ class BoundedConnection(H11Protocol):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Nonsense may follow a request, too: what is being answered gets no other answer."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def shutdown(self) -> None:
         """An answer that has begun and not ended is a stream. Its reader will come back."""
