@@ -149,6 +149,14 @@ def test_no_agent_sees_an_address_and_its_tools_do_without(project: Project, sin
     assert "oneverysecretpart" not in project.diary_path.read_text() + project.run_log() + project.output()
 
 
+def test_a_key_that_is_no_utf_8_is_in_nobodys_way(project: Project, sink):
+    project.environment["SORTIE_TEST_TOKEN"] = os.fsdecode(b"half a char\xe4cter")
+    project.workflow({"notifications": {"ops": to(sink)}})
+    project.add("1", ASKS)
+    assert project.run() == 3
+    assert told_of(sink) == ["T-1"]
+
+
 def test_with_a_dashboard_each_message_leads_to_its_page(project: Project, sink):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

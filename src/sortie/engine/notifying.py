@@ -9,9 +9,9 @@ import os
 import sys
 
 import anyio
-import msgspec
 
 from ..process.companion import Companion
+from ..runs.messages import encode
 from ..workflow.channels import Channels, NotifierOrders
 from .context import Context
 
@@ -60,7 +60,7 @@ class Notifying:
             secrets=tuple(sorted(source.secrets)),
             keep_days=source.keep_days,
         )
-        return msgspec.json.encode(orders) + b"\n"
+        return encode(orders) + b"\n"
 
     def _see(self) -> Channels:
         """The channels there are, with a note of when each was first seen."""
