@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -41,6 +42,16 @@ def number_of(heard, which=-1):
     """Of the process that said so last."""
     told = [line for line in lines(heard) if line.startswith("friend: I am ")]
     return identify(int(told[which].split()[-1])) if told else None
+
+
+def living(heard):
+    """That one, if it is there."""
+    found = number_of(heard)
+    return found if found and is_running(found) else None
+
+
+def gone(friend):
+    return not is_in_table(friend)
 
 
 @asynccontextmanager
@@ -109,6 +120,30 @@ async def test_one_that_ends_again_and_again_is_given_up(heard, argv, told):
         f"the friend {told} again, and is given up; the service goes on without it"
     ]
     assert open_descriptors() == before
+
+
+async def test_one_that_is_killed_again_and_again_is_not(heard):
+    async with beside(SAYS_WHO + "sys.stdin.read()\n"):
+        for _ in range(TRIES):
+            friend = await until(partial(living, heard))
+            os.kill(friend.pid, signal.SIGKILL)
+            await until(partial(gone, friend))
+        await until(partial(living, heard))
+    assert lines(heard).count("the friend was ended by signal 9, and is started anew") == TRIES
+
+
+async def test_nor_is_one_that_there_was_no_room_for(heard):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with beside(SAYS_WHO + "sys.stdin.read()\n"):
+        friend = await until(partial(number_of, heard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            os.kill(friend.pid, signal.SIGKILL)
+            full = "the friend cannot be started (Too many open files), and is started anew"
+            await until(lambda: lines(heard).count(full) == TRIES - 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await until(partial(living, heard))
 
 
 async def test_what_it_says_is_passed_on_in_moderation(heard):

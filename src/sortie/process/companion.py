@@ -8,6 +8,7 @@ end is told by the kernel.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -23,12 +24,14 @@ from .spawn import pipe_between
 
 log = logging.getLogger(__name__)
 
-# Who lives for so long has started well; who does not, so many times in a row, will not the next time either.
+# Who lives for so long has started well; who does not, so many times in a row, will not the next time either. But
+# that it was killed, as by a kernel that is out of memory, or that there was no room for it, passes.
 STEADY_AFTER = 10.0
 TRIES = 5
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
 UNTIL_THERE_IS_A_LINE = 0.1
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 # To end by itself, and to be ended by force.
 GRACE = 2.0
 FORCE_FOR = 2.0
@@ -62,10 +65,10 @@ class Companion:
         quick_ends, pause = 0, FIRST_PAUSE
         while True:
             began = anyio.current_time()
-            how = await self._live_once(line, every)
+            how, by_itself = await self._live_once(line, every)
             if anyio.current_time() - began >= STEADY_AFTER:
                 quick_ends, pause = 0, FIRST_PAUSE
-            quick_ends += 1
+            quick_ends += by_itself
             if quick_ends == TRIES:
                 log.warning("the %s %s again, and is given up; the service goes on without it", self._name, how)
                 return
@@ -73,12 +76,12 @@ class Companion:
             await anyio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _live_once(self, line: Callable[[], bytes | None], every: float) -> str:
-        """How it ended."""
+    async def _live_once(self, line: Callable[[], bytes | None], every: float) -> tuple[str, bool]:
+        """How it ended, and whether that was its own doing."""
         try:
             life = _Life(self._name, self._argv, self._environ, self._inherited)
         except OSError as error:
-            return f"cannot be started ({error.strerror or error})"
+            return f"cannot be started ({error.strerror or error})", error.errno not in _NO_ROOM
         try:
             life.tell(self._first)
             while not life.ended.is_set():
@@ -89,7 +92,9 @@ class Companion:
         finally:
             with anyio.CancelScope(shield=True):
                 await life.end(self._last_words)
-        return f"was ended by signal {-life.code}" if life.code < 0 else f"ended with exit code {life.code}"
+        if life.code < 0:
+            return f"was ended by signal {-life.code}", life.code != -signal.SIGKILL
+        return f"ended with exit code {life.code}", True
 
 
 class _Feed:
