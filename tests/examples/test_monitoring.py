@@ -54,6 +54,10 @@ ALERTS = {
             'sortie_waiting_for_person{kind="tracker"}': "0x14 1x5",
         },
     ),
+    "SortieStoreCannotBeWritten": (
+        {'sortie_waiting_for_person{kind="store"}': "1x20"},
+        {'sortie_waiting_for_person{kind="store"}': "0x5 1 0x14"},
+    ),
     "SortieAgentCannotRun": (
         {'sortie_waiting_for_person{kind="agent"}': "1x20"},
         {'sortie_waiting_for_person{kind="agent"}': "0x20", 'sortie_waiting_for_person{kind="error"}': "3x20"},

@@ -33,6 +33,8 @@ class Live(Struct, frozen=True):
     last_look_error: str = ""
     looks_failing_for: float = 0.0
     look_needs_person: bool = False
+    store_trouble: str = ""
+    store_troubled_since: float = 0.0
 
 
 def seen(number: int, **more: Any) -> ev.IssueSeen:
@@ -194,6 +196,19 @@ def test_a_tracker_that_cannot_be_used_needs_a_person_first(filled, config, seco
     if is_told:
         assert needs[0].text == "The tracker cannot be used, so nothing new starts: refused [redacted]"
         assert (needs[0].since, needs[0].issue_id) == (NOW - seconds, "")
+
+
+def test_a_store_that_cannot_be_written_needs_a_person_before_all_else(filled, config):
+    live = Live(
+        last_look_error="refused",
+        look_needs_person=True,
+        store_trouble=f"The disk of {SECRET} is full.",
+        store_troubled_since=NOW - 5,
+    )
+    needs = report(filled([seen(1), parked(1, "signal", 10)]), config, live=live).needs_person
+    assert [need.kind for need in needs] == ["store", "tracker", "signal"]
+    assert needs[0].text == "The store cannot be written, so nothing new starts: The disk of [redacted] is full."
+    assert (needs[0].since, needs[0].issue_id) == (NOW - 5, "")
 
 
 def test_a_tracker_that_works_again_needs_nobody(filled, config):

@@ -153,6 +153,15 @@ def test_readiness_names_what_is_wrong(tmp_path):
     assert ready.json["checks"] == {"database": "pass", "preflight": "fail", "workflow": "fail"}
 
 
+def test_a_service_that_cannot_write_its_store_is_not_ready(tmp_path):
+    with busy_server(tmp_path, Telling(store_trouble="The disk is full.")) as server:
+        ready = server.get("/readyz")
+    assert (ready.status, ready.json["checks"]) == (
+        503,
+        {"database": "fail", "preflight": "pass", "workflow": "pass"},
+    )
+
+
 class _Silent(Live):
     """Told something once, and nothing since."""
 

@@ -8,6 +8,7 @@ on working, nothing new starts, nothing is forgotten. Only where the store itsel
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -28,7 +29,8 @@ Listener = Callable[[AnyEvent], None]
 class Ledger:
     """`on_trouble` hears that the store cannot be written, and an empty string when it can again.
 
-    `on_calendar` gives the time that events bear from the one that is scheduled by.
+    `on_calendar` gives the time that events bear from the one that is scheduled by. `trouble` is why the store
+    cannot be written, `troubled_since` the time of the calendar when that began.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Ledger:
         self._on_calendar = on_calendar
         self.trouble = ""
         self.gave_up = False
+        self.troubled_since = 0.0
 
     @property
     def schedule(self) -> Schedule:
@@ -106,7 +109,8 @@ class Ledger:
             try:
                 await self.store.write(changes)
             except StoreError as error:
-                failed = True
+                if not failed:
+                    failed, self.troubled_since = True, time.time()
                 self.trouble = str(error)
                 self._on_trouble(self.trouble)
                 if self.store.is_lost() or self.gave_up:

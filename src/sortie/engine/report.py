@@ -47,9 +47,10 @@ class RunReport(Struct, frozen=True, kw_only=True):
 class LiveReport(Struct, frozen=True, kw_only=True):
     """`last_look_at` is the end of the last look at the source, in the same time as `now`; 0 before the first one.
     `looks_failing_for` is for how many seconds they have failed, limits of the tracker aside; `look_needs_person`
-    says that waiting mends nothing. `loop_lag` is how late the event loop was at the worst in the last seconds. Of
-    what waits and is parked only the first are there, and how many there are, and long texts are cut: it is made,
-    and sent to the dashboard, every second."""
+    says that waiting mends nothing. `store_trouble` is why the store cannot be written, and since when, by the
+    calendar. `loop_lag` is how late the event loop was at the worst in the last seconds. Of what waits and is
+    parked only the first are there, and how many there are, and long texts are cut: it is made, and sent to the
+    dashboard, every second."""
 
     now: float
     running: tuple[RunReport, ...]
@@ -67,6 +68,8 @@ class LiveReport(Struct, frozen=True, kw_only=True):
     looks_failing_for: float = 0.0
     look_needs_person: bool = False
     look_seconds: float = 0.0
+    store_trouble: str = ""
+    store_troubled_since: float = 0.0
     pid: int = 0
 
 
@@ -110,6 +113,8 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
         looks_failing_for=now - figures.failing_since if figures.failing_since else 0.0,
         look_needs_person=figures.needs_person,
         look_seconds=figures.look_seconds,
+        store_trouble=shortened(context.ledger.trouble, LONGEST_WORDS),
+        store_troubled_since=context.ledger.troubled_since,
         pid=os.getpid(),
     )
 

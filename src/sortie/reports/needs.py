@@ -19,7 +19,7 @@ from ..plans.standing import left_to_people, standings
 from ..store.queries import history, skipped_at
 from .words import seconds_of, web_link
 
-NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker"]
+NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker", "store"]
 
 # A tracker that fails a look or two may be back with the next one. Whoever looks sees it before anybody is told.
 SHOWN_AFTER = 60.0
@@ -29,8 +29,8 @@ MOST_ASKED = 20
 DAY = 86400.0
 
 
-class LiveLooks(Protocol):
-    """What a service tells of its looks at the tracker: `engine.report.LiveReport`."""
+class LiveTrouble(Protocol):
+    """What a service tells of its looks at the tracker and of its store: `engine.report.LiveReport`."""
 
     @property
     def last_look_error(self) -> str: ...
@@ -38,13 +38,17 @@ class LiveLooks(Protocol):
     def looks_failing_for(self) -> float: ...
     @property
     def look_needs_person(self) -> bool: ...
+    @property
+    def store_trouble(self) -> str: ...
+    @property
+    def store_troubled_since(self) -> float: ...
 
 
 class Need(Struct, frozen=True, kw_only=True):
     """Something that waits for a person. `signal`, `error`, `budget` and `operator` are kinds of parked issues, and
     `error` is a task of a plan that failed, too: what is decided about that is no answer;
-    `review` was handed over by its agent, and nobody has moved it on; `out-of-budget`, `agent` and `tracker` are
-    about many issues and name none. `url` is where the tracker shows the issue, if that is known."""
+    `review` was handed over by its agent, and nobody has moved it on; `out-of-budget`, `agent`, `tracker` and
+    `store` are about many issues and name none. `url` is where the tracker shows the issue, if that is known."""
 
     kind: NeedKind
     text: str
@@ -56,8 +60,14 @@ class Need(Struct, frozen=True, kw_only=True):
     url: str = ""
 
 
-def tracker_needs(live: LiveLooks | None, now: float, hide: Hide) -> Iterator[Need]:
-    """Whoever is not told by the service knows nothing of its looks."""
+def service_needs(live: LiveTrouble | None, now: float, hide: Hide) -> Iterator[Need]:
+    """Whoever is not told by the service knows nothing of its looks, nor of what it cannot write."""
+    if live and live.store_trouble:
+        yield Need(
+            kind="store",
+            text=f"The store cannot be written, so nothing new starts: {hide(live.store_trouble)}",
+            since=live.store_troubled_since,
+        )
     if live and live.last_look_error and (live.look_needs_person or live.looks_failing_for >= SHOWN_AFTER):
         yield Need(
             kind="tracker",

@@ -25,14 +25,14 @@ from ..store.load import look, snapshot
 from ..store.queries import Totals, last_policy, tool_calls, totals
 from ..workflow.config import Config
 from .needs import (
-    LiveLooks,
+    LiveTrouble,
     Need,
     failed_tasks,
     most_pressing_first,
     parked_needs,
     reviews,
+    service_needs,
     standstills,
-    tracker_needs,
 )
 from .rules import rules_in_force
 from .usage import charged_to
@@ -63,7 +63,7 @@ class LiveRun(Protocol):
     def model(self) -> str: ...
 
 
-class LiveRuns(LiveLooks, Protocol):
+class LiveRuns(LiveTrouble, Protocol):
     """The report of a service: `engine.report.LiveReport`."""
 
     @property
@@ -225,7 +225,7 @@ def status_report(
     idle = list(_idle(rules, schedule, titles, hide)) if rules else []
     busy = {*schedule.running, *schedule.waiting, *schedule.parked, *(item.issue_id for item in idle)}
     needs = [
-        *tracker_needs(live, now, hide),
+        *service_needs(live, now, hide),
         *most_pressing_first([*parked_needs(schedule, titles, hide), *failed]),
         *standing_still,
         *(review for review in handed_over if review.issue_id not in busy),

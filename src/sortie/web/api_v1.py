@@ -57,7 +57,8 @@ def _readyz(site: Site, _: Request) -> Response:
         checks["workflow"] = "fail" if site.is_broken else "pass"
         with suppress(SortieError, sqlite3.Error), site.looking() as db:
             held = [pause for pause in look(db, issue_id="").schedule.pauses.values() if pause.is_fault]
-            checks["database"] = "pass"
+            live = site.live.now()
+            checks["database"] = "fail" if live and live.store_trouble else "pass"
             checks["preflight"] = "fail" if held or _is_silent(site) else "pass"
     status: Verdict = "fail" if "fail" in checks.values() else "pass"
     return _verdict(V1Ready(status, __version__, _uptime(site), checks))

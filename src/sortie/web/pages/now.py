@@ -23,6 +23,7 @@ KINDS = {
     "out-of-budget": "out of budget",
     "agent": "agent cannot run",
     "tracker": "tracker cannot be used",
+    "store": "store cannot be written",
 }
 
 
