@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import subprocess
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from ..servers.scripted import ScriptedServer
 from .project import Project
 from .shell import BLOCKED, FOR_EVER, says
 
@@ -67,6 +71,39 @@ def test_a_full_store_disk_holds_everything_up_and_loses_nothing(project):
     answer = project.sortie("history", "--json", prefix=inside)
     assert answer.stdout.count('"succeeded"') == 2, answer.stderr
     assert service.stop() == 0
+
+
+def test_people_are_told_of_a_full_store_disk_by_the_pages_and_past_the_store(project):
+    store = small_disk(project, "store")
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    project.environment.pop("SORTIE_SERVER_PORT", None)
+    project.db_path = store / "db"
+    gate = project.root / "gate"
+
+    def needs() -> list[str]:
+        with urlopen(f"http://127.0.0.1:{port}/api/v2/inbox", timeout=30) as answer:
+            return [need["kind"] for need in json.load(answer)["needs_person"]]
+
+    with ScriptedServer.running() as sink:
+        channel = {"webhook": f"{sink.url}/hook", "digest_seconds": 0, "on": ["service"]}
+        project.workflow({"db_path": "store/db", "server": {"port": port}, "notifications": {"ops": channel}})
+        full = f"cat /dev/zero > {store}/filler 2>/dev/null"
+        project.add(
+            "1", f"{full}; {says('full')}; while [ ! -e {gate} ]; do sleep 0.05; done; rm {store}/filler; {BLOCKED}"
+        )
+        service = project.start()
+        service.until(lambda: "full" in project.diary())
+        project.add("2", BLOCKED)
+        service.until(lambda: needs() == ["store"])
+        service.until(lambda: sink.asked)
+        gate.touch()
+        service.until(lambda: needs() == ["signal", "signal"])
+        assert service.stop() == 0
+        (told,) = sink.asked
+    assert json.loads(told.body)["event"] == "service"
+    assert "The disk is full" in json.loads(told.body)["reason"]
+    assert project.output().count("notifier: The disk is full") == 1
 
 
 def test_a_stop_does_not_wait_for_a_disk_that_stays_full(project):

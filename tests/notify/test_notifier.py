@@ -315,6 +315,24 @@ def test_a_store_that_is_lost_is_told_past_it(scene, sink):
     assert "was deleted" in told["reason"]
 
 
+def test_a_store_that_cannot_be_written_is_told_past_it_once_for_each_outage(scene, sink):
+    channels = {"ops": hook(sink), "quiet": hook(sink, on=("parked",))}
+    began = time.time() - 60
+    trouble = {"store_trouble": "The disk of hunter2-hunter2 is full.", "secrets": ("hunter2-hunter2",)}
+    notifier = scene.start(channels, **trouble, store_troubled_since=time.time() + 3600)  # not for long yet
+    for since in (began, began, began, began + 30):
+        notifier.told(channels, **trouble, store_troubled_since=since)
+    wait_for(lambda: sink.asked)
+    scene.start(channels, **trouble, store_troubled_since=began)
+    wait_for(lambda: len(sink.asked) == 2)
+    notifier.ends()
+    first, again = (json.loads(asked.body) for asked in sink.asked)
+    assert first["reason"] == (
+        "The store cannot be written, so nothing new starts: The disk of [redacted] is full."
+    )
+    assert (first["event"], first["id"]) == ("service", again["id"])
+
+
 def test_what_was_taken_is_not_sent_again_while_the_store_refuses_to_note_it(scene, sink):
     scene.execute(
         "CREATE TRIGGER refuses BEFORE UPDATE OF sent_at ON notifications BEGIN SELECT RAISE(ABORT, 'no'); END"

@@ -49,7 +49,7 @@ class Notifying:
 
     def _orders(self) -> bytes | None:
         """Said again and again: it may have been started anew, and asks for nothing."""
-        source, channels = self._context.source, self._see()
+        source, ledger, channels = self._context.source, self._context.ledger, self._see()
         if not channels:
             self._life.cancel()
             return None
@@ -59,6 +59,8 @@ class Notifying:
             dashboard=self._dashboard,
             secrets=tuple(sorted(source.secrets)),
             keep_days=source.keep_days,
+            store_trouble=ledger.trouble,
+            store_troubled_since=ledger.troubled_since,
         )
         return encode(orders) + b"\n"
 

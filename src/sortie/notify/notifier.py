@@ -1,4 +1,4 @@
-"""The process: hears from the service who is to be told, follows the log of events, and has each channel sent to.
+"""The process: hears from the service who is to be told, follows the log of events, and has senders send.
 
 What it is told comes line by line on its standard input, and the end of that is its own.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sqlite3
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -26,9 +27,10 @@ from ..store.loss import OpenFiles
 from ..store.notifications import Occasion
 from ..store.queries import store_id
 from ..store.sqlite_errors import explain
-from ..workflow.channels import NotifierOrders
+from ..workflow.channels import ChannelConfig, NotifierOrders
 from .channel_sender import GIVES_UP_AFTER, ChannelSender
-from .occasions import is_once_only, look
+from .message import one_line
+from .occasions import LONGEST_TEXT, is_once_only, look
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,9 @@ PRUNE_EVERY = 3600.0
 # So far the log may be read again after a crash: who has nothing to tell writes next to nothing.
 MOST_UNNOTED = 2000
 LAST_WORDS = 5.0
+# A store that refuses for a moment is nothing for people, and of one that does so again and again they know.
+TROUBLE_TOLD_AFTER = 10.0
+TROUBLE_TOLD_AGAIN = 3600.0
 LONGEST_ORDER = 16 * 1024 * 1024
 
 
@@ -58,9 +63,11 @@ class Notifier:
         self._prune_at = 0.0
         self._telling_of_loss = anyio.Lock()
         self._told_of_loss = False
+        self._told_of_trouble, self._told_of_trouble_at = 0.0, -math.inf
 
     def obey(self, orders: NotifierOrders) -> None:
         """From now on these channels are looked after; one that changed goes on with what it has not been told."""
+        orders = msgspec.structs.replace(orders, store_trouble="", store_troubled_since=0.0)
         if orders == self._orders:
             return
         with changing(self._path) as db:
@@ -74,7 +81,7 @@ class Notifier:
             del self._senders[name]
         for name, channel in orders.channels.items():
             if name not in self._senders:
-                sender = ChannelSender(name, channel, path=self._path, db=self._db, whose=self._whose)
+                sender = self._sender(name, channel)
                 self._senders[name], self._scopes[name] = sender, anyio.CancelScope()
                 self._tasks.start_soon(_run_in, self._scopes[name], sender)
             self._senders[name].channel, self._senders[name].dashboard = channel, orders.dashboard
@@ -102,13 +109,22 @@ class Notifier:
             for scope in self._scopes.values():
                 scope.cancel()  # what stands at the path now is not for them to write to
             text = f"{self._files.loss()}: the service ends, and nothing starts until somebody has mended that."
-            occasion = Occasion(
-                seq=0, kind="service", issue_id="", identifier="service", title="", text=text, at=time.time()
-            )
-            async with anyio.create_task_group() as telling:
-                for sender in self._senders.values():
-                    if occasion.kind in sender.channel.on:
-                        telling.start_soon(sender.tell, occasion)
+            await _tell_past_the_store(text, 0, self._senders.values())
+
+    def tell_of_trouble(self, orders: NotifierOrders) -> None:
+        """Past the store too, which takes nothing now, not even that there is a channel. Who is started anew says
+        so again, with the same id."""
+        since, now = orders.store_troubled_since, time.monotonic()
+        is_news = since != self._told_of_trouble and now - self._told_of_trouble_at >= TROUBLE_TOLD_AGAIN
+        if orders.store_trouble and is_news and time.time() - since >= TROUBLE_TOLD_AFTER:
+            self._told_of_trouble, self._told_of_trouble_at = since, now
+            text = f"The store cannot be written, so nothing new starts: {orders.store_trouble}"
+            hidden = one_line(text, LONGEST_TEXT, Redactor(orders.secrets).text)
+            senders = [self._sender(name, channel) for name, channel in orders.channels.items()]
+            self._tasks.start_soon(_tell_past_the_store, hidden, int(since), senders)
+
+    def _sender(self, name: str, channel: ChannelConfig) -> ChannelSender:
+        return ChannelSender(name, channel, path=self._path, db=self._db, whose=self._whose)
 
     async def finish(self) -> None:
         """The service is about to end: tell what there is to tell now."""
@@ -165,6 +181,16 @@ class Notifier:
                 outbox.prune(db, time.time() - kept)
 
 
+async def _tell_past_the_store(text: str, number: int, senders: Iterable[ChannelSender]) -> None:
+    occasion = Occasion(
+        seq=number, kind="service", issue_id="", identifier="service", title="", text=text, at=time.time()
+    )
+    async with anyio.create_task_group() as telling:
+        for sender in senders:
+            if occasion.kind in sender.channel.on:
+                telling.start_soon(sender.tell, occasion)
+
+
 async def run(path: Path) -> None:
     """Until the service ends; raises `StoreError` where its store cannot be read."""
     with closing(connect_readonly(path)) as db:
@@ -176,6 +202,7 @@ async def run(path: Path) -> None:
                     notifier.obey(orders)
                 except StoreError as error:
                     log.warning("%s", error)  # they are said again
+                notifier.tell_of_trouble(orders)
             with anyio.move_on_after(LAST_WORDS):
                 await notifier.finish()
             tasks.cancel_scope.cancel()

@@ -67,13 +67,15 @@ class NotifierOrders(Struct, frozen=True, kw_only=True):
 
     `since` is when each channel was first seen: of what happened before, one that is new is told nothing.
     `dashboard` is the address of the pages, empty where there are none; `secrets` are texts that no message may
-    contain."""
+    contain; `store_trouble` is why the service cannot write its store now, and since when."""
 
     channels: dict[str, ChannelConfig] = {}
     since: dict[str, float] = {}
     dashboard: str = ""
     secrets: tuple[str, ...] = ()
     keep_days: float = 14.0
+    store_trouble: str = ""
+    store_troubled_since: float = 0.0
 
 
 def channel_problems(channels: Channels) -> Iterator[tuple[str, str]]:
