@@ -119,3 +119,15 @@ def test_a_stop_does_not_wait_for_a_disk_that_stays_full(project):
     assert service.stop() == 1
     assert "as after a crash" in project.output()
     assert project.living() == []
+
+
+def test_a_full_disk_of_temporary_files_is_nothing_to_the_store(project):
+    """Agents fill /tmp more often than anything else; what we remember is on another disk."""
+    temporary = small_disk(project, "temporary")
+    project.add("1", f"cat /dev/zero > {temporary}/filler 2>/dev/null; {says('full')}; {BLOCKED}", priority=1)
+    project.workflow({"agent": {"max_concurrent_agents": 1}})
+    for number in range(2, 12):
+        project.add(str(number), f"{says('more')}; {BLOCKED}", priority=2)
+    assert project.run(TMPDIR=str(temporary)) == 3
+    assert project.diary() == ["full", *["more"] * 10]
+    assert "The disk is full" not in project.output()

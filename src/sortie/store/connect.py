@@ -152,15 +152,18 @@ def schema_version(connection: sqlite3.Connection, path: Path) -> int:
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     try:
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             f"{path.as_uri()}?mode={mode}",
             uri=True,
             timeout=_BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
         )
+        # Agents fill /tmp: nothing of ours may depend on a disk that the store is not on.
+        connection.execute("PRAGMA temp_store = MEMORY")
     except sqlite3.Error as error:
         raise explain(error, path) from error
+    return connection
 
 
 @contextmanager
