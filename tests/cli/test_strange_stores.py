@@ -57,6 +57,18 @@ def test_a_fifo_in_the_place_of_the_issues_makes_nobody_wait(scene):
     assert scene.run("doctor").returncode == 1
 
 
+def test_a_fifo_in_the_place_of_the_workflow_makes_nobody_wait(scene):
+    """Who only looks sees the store all the same."""
+    scene.issue(1, BLOCK)
+    assert scene.run("run", "--until-idle").returncode == 3
+    scene.workflow.unlink()
+    os.mkfifo(scene.workflow)
+    said = outcomes(scene)
+    assert "WORKFLOW.md is broken" in said["status"][1]
+    refused = {name: code for name, (code, _) in said.items() if code}
+    assert refused == {"run": 2, "dry run": 2, "doctor": 1}
+
+
 @pytest.mark.parametrize("part", ["", "-wal"])
 def test_the_tool_server_does_not_wait_for_a_fifo(scene, part):
     store = scene.directory / "store.db"

@@ -165,6 +165,8 @@ def examine_config(workflow: Path) -> Examination:
 
 def _is_store(path: Path) -> bool:
     try:
+        if not path.is_file():
+            return False  # a FIFO would make us wait
         with path.open("rb") as file:
             return file.read(len(STORE_MAGIC)) == STORE_MAGIC
     except OSError:
