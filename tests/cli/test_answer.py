@@ -80,6 +80,15 @@ def test_what_is_no_answer_is_refused_and_changes_nothing(parked, say):
     assert [*schedule(parked).parked] == ["1"]
 
 
+def test_a_text_that_begins_with_a_dash_goes_behind_two_dashes(parked, say):
+    refused = say("answer", "T-1", "-5", "degrees")
+    assert refused.code == 2
+    assert "Put `--` between" in refused.err
+    assert refused.err.count("\n") == 1
+    assert parked.run("answer", "T-1", "--", "-5", "degrees").returncode == 0
+    assert said(parked) == ["-5 degrees"]
+
+
 def test_an_answer_needs_an_issue_a_text_and_a_store(scene, say):
     for words in ((), ("T-1",)):
         refused = say("answer", *words)

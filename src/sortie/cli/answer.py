@@ -26,7 +26,16 @@ def _apart(_ctx: click.Context, _parameter: click.Parameter, words: tuple[str, .
     return list(words)
 
 
-@click.command("answer")
+class _TakesText(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = "Put `--` between the issue and a text that begins with a dash."
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
+
+
+@click.command("answer", cls=_TakesText)
 @click.argument("issue")
 @click.argument("words", nargs=-1, required=True, metavar="TEXT", callback=_apart)
 @workflow_option
