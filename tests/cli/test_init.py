@@ -125,9 +125,11 @@ def test_force_replaces_a_link_instead_of_writing_through_it(tmp_path, capsys):
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(capsys):
-    said = ask(capsys, "init", "/proc/nowhere")
-    assert said.code == 1
-    assert said.err.startswith("sortie: /proc/nowhere")
+    for directory in ("/proc/nowhere", "/proc"):
+        said = ask(capsys, "init", directory)
+        assert said.code == 1
+        assert said.err.startswith(f"sortie: Nothing can be written into {directory}: no such file or directory. ")
+        assert said.err.count("\n") == 1
 
 
 def test_where_nobody_reads_all_of_it_is_there_or_nothing(tmp_path):

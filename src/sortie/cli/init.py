@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -199,9 +200,9 @@ def _hidden_from_git(path: Path) -> tuple[dict[str, bytes], str]:
 def _write(directory: Path, contents: dict[str, bytes]) -> None:
     """All or nothing: the names are given when everything is on disk. A file is made anew, never written through.
     Nothing is said before all is there: whoever reads may leave."""
-    directory.mkdir(parents=True, exist_ok=True)
     made: dict[Path, Path] = {}
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         for name, content in contents.items():
             path = directory / name
             made[path] = new = directory / f".{name}.{os.getpid()}.new"
@@ -212,6 +213,12 @@ def _write(directory: Path, contents: dict[str, bytes]) -> None:
                 new.chmod(0o755 if name.endswith(".sh") else 0o644)
         for path, new in made.items():
             new.replace(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SortieError(
+            f"Nothing can be written into {directory.absolute()}: {reason}.", fix="Choose another directory."
+        ) from error
     finally:
         for new in made.values():
-            new.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written, there is nothing
+                new.unlink()
