@@ -206,10 +206,10 @@ def test_who_ends_while_it_is_looked_for_is_not_let_through():
         with agents_connection() as (agent, accepted):
             ends = accepted.getpeername(), accepted.getsockname()
             began = time.monotonic()
-            assert peer_of(*ends) == "agent"
+            assert sender_of(*ends) == "agent"
             end = threading.Timer((time.monotonic() - began) * moment / 40, agent.kill)
             end.start()
-            found.append(peer_of(*ends))
+            found.append(sender_of(*ends))
             end.join()
     assert {*found} <= {"agent", "nobody"}
 

@@ -1,4 +1,4 @@
-"""The process: hears from the service who is to be told, follows the log of events, and has senders send.
+"""The process: hears from the service who is to be told, follows the log of events, and has each channel sent to.
 
 What it is told comes line by line on its standard input, and the end of that is its own.
 """

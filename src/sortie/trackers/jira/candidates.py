@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from ...core.model import Issue
 from ...errors import TrackerError
-from ..rest_client import TooLarge
+from ..rest_reply import TooLarge
 from ..tracker import Candidates
 from .api import JiraApi
 from .records import FIELDS, Record, SearchPage, issue_of, name_in, read, record_of
