@@ -17,7 +17,7 @@ from sortie.trackers.rate_limits import (
     CallBudget,
     Refusals,
     for_a_tool,
-    told,
+    server_count,
 )
 from sortie.trackers.response_cache import ResponseCache, next_page
 
@@ -112,7 +112,7 @@ def test_a_server_that_names_a_time_is_believed_however_often_it_refused():
     ),
 )
 def test_whatever_a_server_says_nobody_waits_for_ever(status, headers):
-    told(headers, NOW)
+    server_count(headers, NOW)
     until = Refusals().limited_until(status, headers, "rate limit", NOW)
     assert until is None or NOW < until <= NOW + LONGEST
 

@@ -35,7 +35,7 @@ LONGEST = 86_400.0
 _SAYS_LIMITED = ("rate limit", "abuse detection", "too many requests")
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ServerCount(Struct, frozen=True, kw_only=True):
     """A server's own count of one kind of calls; times are seconds since the epoch, by our clock."""
 
     limit: int | None = None
@@ -43,11 +43,11 @@ class Told(Struct, frozen=True, kw_only=True):
     resets_at: float | None = None
 
 
-def told(headers: Mapping[str, str], now: float) -> Told:
+def server_count(headers: Mapping[str, str], now: float) -> ServerCount:
     """What the headers of any answer say."""
     reset = headers.get("x-ratelimit-reset", "")
     at = _moment(reset)
-    return Told(
+    return ServerCount(
         limit=_whole(headers.get("x-ratelimit-limit", "")),
         remaining=_whole(headers.get("x-ratelimit-remaining", "")),
         resets_at=None if at is None else min(max(_by_our_clock(at, headers, now), 0.0), now + LONGEST),
@@ -63,7 +63,7 @@ class Refusals:
 
     def limited_until(self, status: int, headers: Mapping[str, str], message: str, now: float) -> float | None:
         """Until when this refusal asks us to wait; None where it is a refusal of another kind."""
-        found = told(headers, now)
+        found = server_count(headers, now)
         wait = _retry_after(headers, now)
         used_up = found.remaining == 0
         if status == 403:

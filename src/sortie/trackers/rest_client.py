@@ -22,7 +22,7 @@ from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..protocol.foreign_text import readable
 from ..protocol.web_address import address_problem
-from .rate_limits import MINUTE, CallBudget, Refusals, Told, told
+from .rate_limits import MINUTE, CallBudget, Refusals, ServerCount, server_count
 from .response_cache import ResponseCache, next_page
 from .rest_reply import LONGEST_MESSAGE, Reply, TooLarge, is_page, refusal_in
 from .tracker import CallUse
@@ -97,12 +97,12 @@ class RestClient:
         self._connections = anyio.Semaphore(CONNECTIONS)  # to wait for a free one is no failure of the server
         self._http: AsyncClient | None = None
         self._clock = clock
-        self._told = Told()
+        self._server_count = ServerCount()
         self._refusals = Refusals()
         self._held: dict[str, float] = {}
 
     def call_use(self) -> CallUse:
-        now, core = self._clock(), self._told
+        now, core = self._clock(), self._server_count
         held = max(self._held.get(kind, 0.0) for kind in ("", "core"))  # what holds searches alone holds no run
         return CallUse(
             made=self._budget.made,
@@ -244,11 +244,11 @@ class RestClient:
 
     def _heed(self, headers: Mapping[str, str], bucket: str) -> None:
         """What the server counts."""
-        count = told(headers, self._clock())
+        count = server_count(headers, self._clock())
         if count.limit is None:
             return
         if headers.get("x-ratelimit-resource", bucket) == "core":
-            self._told = count
+            self._server_count = count
         if count.remaining == 0 and count.resets_at is not None:
             self._held[bucket] = count.resets_at
 
