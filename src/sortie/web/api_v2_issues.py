@@ -23,11 +23,11 @@ from .site import Site
 
 RUNS_SHOWN = 50
 
-Standing = Literal["running", "waiting", "parked", "ready", "held-back"]
+ListedSituation = Literal["running", "waiting", "parked", "ready", "held-back"]
 
 
 class IssuesQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    situation: Standing | None = None
+    situation: ListedSituation | None = None
     page: Page = 1
     size: PageSize = 100
 
@@ -52,7 +52,7 @@ class IssueRow(Struct, frozen=True, kw_only=True):
     issue_id: str
     identifier: str
     title: str
-    situation: Standing
+    situation: ListedSituation
     detail: str
 
 
@@ -118,7 +118,7 @@ def issues(asked: Asked[IssuesQuery, None]) -> IssuesPage:
     query = asked.query
     with asked.site.looking() as db:
         everything = _rows(asked.site.status(db))
-    counts = {name: sum(row.situation == name for row in everything) for name in get_args(Standing)}
+    counts = {name: sum(row.situation == name for row in everything) for name in get_args(ListedSituation)}
     rows = [row for row in everything if query.situation in (None, row.situation)]
     first = (query.page - 1) * query.size
     return IssuesPage(
@@ -131,7 +131,7 @@ def issues(asked: Asked[IssuesQuery, None]) -> IssuesPage:
 
 
 def _rows(found: Status) -> list[IssueRow]:
-    def row(item: Any, situation: Standing, detail: str) -> IssueRow:
+    def row(item: Any, situation: ListedSituation, detail: str) -> IssueRow:
         return IssueRow(
             issue_id=item.issue_id,
             identifier=item.identifier,

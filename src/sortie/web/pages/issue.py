@@ -22,7 +22,7 @@ from ..changed_files import Seen
 from ..render import page
 from ..site import Site
 from .errors import error_page
-from .parts import MOST_TEXT, Bar, Told, bars, number_in, told
+from .parts import MOST_TEXT, Bar, PromptsTold, bars, number_in, prompts_told
 
 ENTRIES = 60
 SAID = 150
@@ -40,7 +40,7 @@ class About(Struct, frozen=True, kw_only=True):
     bars: list[Bar]
     runs: list[RunRow]
     last: RunDetail | None
-    told: Told | None
+    told: PromptsTold | None
     park_kind: str
     parked_at: float | None
     question: str
@@ -99,7 +99,7 @@ def about_issue(site: Site, request: Request, named: str) -> About | None:
         bars=bars(spent, rules.per_issue if rules else None),
         runs=runs,
         last=last,
-        told=told(last.run_id, prompts) if last and prompts else None,
+        told=prompts_told(last.run_id, prompts) if last and prompts else None,
         park_kind=parked.park.kind if parked else "",
         parked_at=parked.since if parked else None,
         question=site.hide(parked.park.reason) if parked else "",

@@ -44,7 +44,7 @@ class Bar(Struct, frozen=True):
     look: str
 
 
-class Told(Struct, frozen=True):
+class PromptsTold(Struct, frozen=True):
     """The newest prompts, the newest first, each with its number among all that are kept of the run."""
 
     run_id: str
@@ -52,7 +52,7 @@ class Told(Struct, frozen=True):
     total: int
 
 
-def told(run_id: str, kept: Sequence[Prompt]) -> Told:
+def prompts_told(run_id: str, kept: Sequence[Prompt]) -> PromptsTold:
     """As many as a page has room for."""
     shown: list[tuple[int, Prompt]] = []
     room = MOST_TEXT
@@ -62,7 +62,7 @@ def told(run_id: str, kept: Sequence[Prompt]) -> Told:
         if room < 0:
             break
         shown.append((number, prompt))
-    return Told(run_id, shown, len(kept))
+    return PromptsTold(run_id, shown, len(kept))
 
 
 def part(name: str, items: Sequence[T], wanted: str | None, size: int = SHOWN) -> Part[T]:

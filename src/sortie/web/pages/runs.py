@@ -17,7 +17,7 @@ from ...store.queries import find_issue
 from ..render import page
 from ..site import Site
 from .errors import error_page
-from .parts import MOST_TEXT, number_in, told
+from .parts import MOST_TEXT, number_in, prompts_told
 
 SIZE = 50
 LINES = 400
@@ -68,7 +68,7 @@ def routes(site: Site) -> list[BaseRoute]:
                 limit=LINES,
                 most=MOST_TEXT,
             ),
-            prompts_told=told(run_id, site.prompts(run_id)),
+            prompts_told=prompts_told(run_id, site.prompts(run_id)),
             at_end=at_end,
             causes=CAUSES,
         )
