@@ -23,7 +23,7 @@ class BodyLimits(Struct, frozen=True, kw_only=True):
     within: float = 10.0
 
     def of_login(self) -> BodyLimits:
-        """Where anybody may knock."""
+        """For what anybody may send, who has no token yet."""
         return replace(self, most_bytes=min(self.most_bytes, MOST_BYTES_OF_LOGIN))
 
 

@@ -1,4 +1,7 @@
-"""The pages people read, one module for each and one for what several share; all of them work without scripts."""
+"""The pages people read, a module for each: `parts` is what they share, `commands` what their buttons do.
+
+All of them work without scripts.
+"""
 
 from __future__ import annotations
 
