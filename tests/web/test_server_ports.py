@@ -29,6 +29,18 @@ def taken(port: int = 0, host: str = "127.0.0.1"):
         yield port
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("run", "Serve the dashboard here; 0: nowhere. Default: 7678."),
+        ("plan run", "Serve the dashboard here. Default: nowhere."),
+        ("web", "Serve it here; 0: on any that is free. Default: 7678."),
+    ],
+)
+def test_each_command_says_what_its_own_port_means(capsys, command, words):
+    assert words in " ".join(ask(capsys, *command.split(), "--help").out.split())
+
+
 def test_the_usual_port_is_an_offer_and_without_it_the_service_goes_on(scene):
     scene.issue(1, REVIEW)
     with taken(7678), scene.started("run", environ=without_port()) as service:

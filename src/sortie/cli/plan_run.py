@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     default="info",
     help="Default: info.",
 )
-@server_options
+@server_options("Serve the dashboard here. Default: nowhere.")
 def run_command(
     plan: Path,
     dry_run: bool,

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def server_options(command: Command) -> Command:
-    port = click.option(
-        "--port", type=click.IntRange(0, 65535), help="Serve the dashboard here; 0: nowhere. Default: 7678."
-    )
+def server_options(about_port: str) -> Callable[[Command], Command]:
+    """`about_port` is the help of `--port`: what 0 means, and what goes without it, differs."""
+    port = click.option("--port", type=click.IntRange(0, 65535), help=about_port)
     host = click.option(
         "--host", callback=_literal, metavar="IP", help="Listen on this address. Default: 127.0.0.1."
     )
-    return port(host(command))
+    return lambda command: port(host(command))
 
 
 def _literal(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("web")
 @workflow_argument
-@server_options
+@server_options("Serve it here; 0: on any that is free. Default: 7678.")
 def web_command(workflow: Path, port: int | None, host: str | None) -> int:
     """Serve a store that nobody works on, or that somebody does, to look at; Ctrl-C ends it.
 
