@@ -13,7 +13,7 @@ import pytest
 from sortie.store.commands import CommandRow, pending_commands
 from sortie.store.connect import connect_readonly
 
-from .scene import BLOCK, CRASH, REVIEW, WAIT, wait_until
+from .scene import BLOCK, CRASH, REVIEW, WAIT, ask, wait_until
 
 
 def states_of(say: Any) -> dict[str, str]:
@@ -224,3 +224,9 @@ def test_start_without_a_store_makes_none(scene, say):
     assert said.code == 1
     assert "sortie run" in said.err
     assert not (scene.directory / ".sortie.db").exists()
+
+
+def test_each_reason_is_offered_once(capsys):
+    said = " ".join(ask(capsys, "unpark", "--help").out.split())
+    named = said.partition("wait for this reason: ")[2].partition(".")[0].split(", ")
+    assert "error" in named and len(named) == len(set(named))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN = 15.0
 ASK_EVERY = 0.05
-KINDS = (*get_args(ParkKind), *get_args(RetryKind))
+KINDS = tuple(dict.fromkeys((*get_args(ParkKind), *get_args(RetryKind))))
 
 # What `retry` says of the agent instead of an issue.
 THE_AGENT = ""
