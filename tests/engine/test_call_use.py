@@ -57,9 +57,11 @@ async def test_that_nothing_is_asked_for_a_while_is_left_there_too(tracked):
 
 
 ODD = CallUse(made="many", per_minute=60)  # type: ignore[arg-type]
+NONE_AT_ALL = CallUse(made=0, per_minute=0)
+USELESS = {"none": None, "fails": KeyError("oops"), "odd": "many", "text": ODD, "no budget": NONE_AT_ALL}
 
 
-@pytest.mark.parametrize("use", [None, KeyError("oops"), "many", ODD], ids=["none", "fails", "odd", "text"])
+@pytest.mark.parametrize("use", USELESS.values(), ids=USELESS.keys())
 async def test_a_tracker_that_has_nothing_to_tell_of_it_leaves_nothing(tracked, use):
     its = tracked()
     its.tracker = Counted([issue("a")])

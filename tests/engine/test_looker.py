@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
@@ -15,11 +16,13 @@ from sortie.core.records import Waiting
 from sortie.core.redact import Redactor
 from sortie.engine.context import Context
 from sortie.engine.ledger import Ledger
-from sortie.engine.looker import Looker
+from sortie.engine.looker import Looker, pause_for_calls
 from sortie.engine.report import live_report
 from sortie.errors import SortieError, TrackerError, WorkspaceError
 from sortie.store import Store
 from sortie.testing.fakes import ManualClock
+from sortie.trackers.rate_limits import CallBudget
+from sortie.trackers.tracker import CallUse
 
 ISSUE = Issue(id="1", identifier="D-1", title="Mend it", state="Todo")
 
@@ -35,10 +38,20 @@ class Telling:
         self.changed: frozenset[str] | None = None
         self.meanwhile: Any = lambda: None
         self.trouble: SortieError | None = None
+        self.cost: int | None = None
+        self.made = self.looks = 0
+        self.has_looked, self.was_asked_for_use = anyio.Event(), anyio.Event()
+
+    def call_use(self):
+        self.was_asked_for_use.set()
+        if self.looks:
+            self.has_looked.set()
+        return None if self.cost is None else CallUse(made=self.made, per_minute=120)
 
     async def look(self, schedule):
         if self.trouble:
             raise self.trouble
+        self.looks, self.made = self.looks + 1, self.made + (self.cost or 0)
         found = Look(issues=dict(self.issues), changed=self.changed)
         self.changed = frozenset()
         self.meanwhile()
@@ -138,6 +151,61 @@ async def test_after_a_change_of_the_rules_everything_is_compared(looker, source
     looker._context.source = other
     await looker.look()
     assert state(looker).title == "Mend it all"
+
+
+@pytest.mark.parametrize(("cost", "is_taken"), [(None, True), (0, True), (2000, False)])
+async def test_after_a_look_that_took_many_calls_nobody_gets_one_for_the_asking(looker, source, cost, is_taken):
+    source.cost, source.looks, source.poll_interval = cost, 0, 3600.0
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(looker.run_forever)
+            await source.has_looked.wait()
+            asked = looker.ask()
+            if is_taken:
+                await looker.looked(asked - 1)
+            await anyio.wait_all_tasks_blocked()
+            looker.stop()
+    assert source.looks == 1 + is_taken
+
+
+async def test_while_many_calls_are_used_nobody_gets_a_look_for_the_asking(looker, source):
+    """Whoever used them: the rest is for the runs, and for looks that are due."""
+    source.cost, source.made, source.looks, source.poll_interval = 0, 60, 0, 3600.0
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(looker.run_forever)
+            await source.has_looked.wait()
+            asked = looker.ask()
+            source.was_asked_for_use = anyio.Event()
+            await source.was_asked_for_use.wait()
+            assert source.looks == 1
+            source.made = 59
+            await looker.looked(asked - 1)
+            looker.stop()
+
+
+async def test_a_look_that_is_due_waits_for_nothing(looker, source):
+    source.cost, source.made, source.poll_interval = 2000, 2000, 0.01
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(looker.run_forever)
+            await looker.looked(looker.ask() + 1)
+            looker.stop()
+
+
+@pytest.mark.parametrize("cost", [1, 2, 5, 20, 45])
+def test_looks_that_are_asked_for_without_end_leave_calls_to_those_that_are_due(cost):
+    """As by the webhooks of a busy tracker."""
+    now = 0.0
+    budget = CallBudget(120, lambda: now)
+
+    def use() -> CallUse:
+        return CallUse(made=budget.made, per_minute=120)
+
+    for _ in range(500):
+        before = use()
+        assert [budget.take(look=True) for _ in range(cost)] == [0.0] * cost
+        now += 0.3 + pause_for_calls(before, use())
 
 
 REFUSED = TrackerError(TrackerError.AUTH, "The tracker refuses the token.")

@@ -15,6 +15,8 @@ from ..core import events as ev
 from ..core.observe import Look, observe, outdates
 from ..errors import SortieError, TrackerError, WorkspaceError
 from ..sources.source import Source
+from ..trackers.rate_limits import MINUTE
+from ..trackers.tracker import CallUse
 from .context import Context
 from .effects import NO_ANSWER, TRACKER_DEADLINE
 
@@ -23,6 +25,10 @@ SHORTEST_PAUSE = 0.02
 PAUSE_FOR_EACH_SECOND = 20
 LONGEST_PAUSE = 1.0
 PAUSE_AFTER_A_FAILURE = 1.0
+# A busy tracker sends a webhook for all that happens, our own writes among it. With a look for each the calls that
+# looks have would be used up in seconds, and nothing start for the rest of the minute: so those that somebody asks for
+# are spread over it, and there is none while half of its calls are used. What is due is due.
+SHARE_OF_ASKED = 1 / 2
 # What may pass by itself is nothing for people before it has lasted so long.
 TOLD_AFTER = 300.0
 # What a file answers until somebody does something about it; no network does.
@@ -71,18 +77,27 @@ class Looker:
         self._scope.cancel()
 
     async def run_forever(self, *, hurried: bool = False) -> None:
-        """`hurried`: after a failure the next try comes soon, because somebody waits for the end."""
+        """`hurried`: because somebody waits for the end, the next try comes soon after a failure, and a look that is
+        asked for at once."""
         with self._scope:
             while True:
                 self._asked = anyio.Event()
-                began = anyio.current_time()
+                began, before = anyio.current_time(), self._context.source.call_use()
                 await self.look()
                 self._context.wake.set()
-                took = anyio.current_time() - began
-                await anyio.sleep(min(max(SHORTEST_PAUSE, took * PAUSE_FOR_EACH_SECOND), LONGEST_PAUSE))
+                ended, after = anyio.current_time(), self._context.source.call_use()
+                pause = (ended - began) * PAUSE_FOR_EACH_SECOND
+                await anyio.sleep(min(max(SHORTEST_PAUSE, pause), LONGEST_PAUSE))
                 with anyio.move_on_after(self._pause(hurried)):
                     await self._asked.wait()
+                    if not hurried:
+                        await self._until_affordable(ended + pause_for_calls(before, after))
                 await self._context.limit.over()
+
+    async def _until_affordable(self, earliest: float) -> None:
+        await anyio.sleep_until(earliest)
+        while (use := self._context.source.call_use()) and use.made >= use.per_minute * SHARE_OF_ASKED:
+            await anyio.sleep(LONGEST_PAUSE)
 
     def _pause(self, hurried: bool) -> float:
         return PAUSE_AFTER_A_FAILURE if hurried and self.trouble else self._context.source.poll_interval
@@ -191,6 +206,13 @@ class Looker:
             self._outdated.add(event.issue_id)
             if self._touched is not None:
                 self._touched.add(event.issue_id)
+
+
+def pause_for_calls(before: CallUse | None, after: CallUse | None) -> float:
+    """How long the next look waits, if it is asked for, after one before and after which so many calls were made."""
+    if before is None or after is None:
+        return 0.0
+    return max(after.made - before.made, 0) * MINUTE / (after.per_minute * SHARE_OF_ASKED)
 
 
 def _what(trouble: SortieError) -> str:

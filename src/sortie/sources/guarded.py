@@ -141,8 +141,9 @@ class GuardedSource(Source):
         return self._answer("moved", (), issue_id, state, memo)
 
     def call_use(self) -> CallUse | None:
-        use: object = self._answer("call_use", None)
-        return use if isinstance(use, CallUse) else None
+        use: Any = self._answer("call_use", None)
+        is_counted = isinstance(use, CallUse) and {type(use.made), type(use.per_minute)} == {int}
+        return use if is_counted and use.per_minute > 0 else None
 
     def requests_made(self) -> Mapping[tuple[str, str], int]:
         try:
