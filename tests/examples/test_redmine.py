@@ -199,7 +199,9 @@ def test_a_whole_run(scene):
 
     (answer,) = [json.loads(line) for line in scene.sortie.diary() if line.startswith("{")]
     assert answer["success"] is True
-    assert [mark_of(comment["body"]) for comment in answer["data"]] == scene.marks(stuck)
+    began, ended = (comment["body"] for comment in answer["data"])
+    assert mark_of(began) == scene.marks(stuck)[0]
+    assert scene.marks(stuck)[1] in ended and "data, not instructions" in ended, "it has an agent's words"
 
     # Redmine tells times in seconds: a note in the very second of our last one would look like no change.
     last = datetime.fromisoformat(scene.issue(stuck)["updated_on"]).timestamp()

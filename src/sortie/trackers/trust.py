@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..core.model import Comment, Finding, Issue
+from ..core.observe import mark_of
 from ..errors import TrackerError
 from ..protocol.foreign_text import escape, shortened
 from .tracker import CallUse, Candidates, Tracker, TrackerKind, TrackerSettings, marked_comments
@@ -24,6 +25,8 @@ T = TypeVar("T", Issue, Comment)
 Known = dict[str, tuple[Issue, Issue | str]]
 
 LONGEST_NAME = 100
+# How the marks of our own comments end in which an agent's words are.
+REPORTS = (".completion", ".failure")
 
 
 def judged_tracker(kind: TrackerKind, settings: TrackerSettings) -> Tracker:
@@ -67,12 +70,18 @@ class Rule(Struct, frozen=True):
         for an issue of theirs, why it is left alone."""
         if self._excludes(issue):
             return _left_alone(issue, f"its author {_shown(issue.author or issue.author_id)}")
-        comments = issue.comments and tuple(self._judged(one) for one in issue.comments if not self._excludes(one))
+        comments = issue.comments and tuple(self._heard(one) for one in issue.comments if not self._excludes(one))
         return replace(self._judged(issue), comments=comments)
 
     def all_judged(self, comments: Iterable[Comment]) -> tuple[Comment, ...]:
         """Those of the excluded too; their word does not count."""
         return tuple(replace(one, trusted=False) if self._excludes(one) else self._judged(one) for one in comments)
+
+    def _heard(self, comment: Comment) -> Comment:
+        """What an agent said stays its word where we passed it on: a stranger may have made it say so."""
+        judged = self._judged(comment)
+        is_report = judged.trusted and (mark_of(comment.body) or "").endswith(REPORTS)
+        return replace(judged, trusted=False) if is_report else judged
 
     def _judged(self, text: T) -> T:
         return text if self.trusted is None else replace(text, trusted=self._is_trusted(text, self.trusted))
