@@ -34,6 +34,8 @@ def test_good_settings_have_no_problems() -> None:
     assert problems(endpoint="https://api.atlassian.com/ex/jira/1-2-3", api_key="abc.def") == {}
     assert problems(options={"blocking_link": "Depends"}, query_filter='labels = agent AND text ~ "order by"') == {}
     assert problems(active_states=()) == {}
+    ids = ("5b10a2844c20165700ede21g", "557058:f58131cb-b67d-43c7-b30d-6b58d40bd077", "@Atlassian", "@app")
+    assert problems(trusted_authors=ids, excluded_authors=("Ann Smith",)) == {}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,10 @@ def test_good_settings_have_no_problems() -> None:
         ({"query_filter": "(labels = a"}, "tracker.query_filter", "parentheses"),
         ({"query_filter": 'labels = "a'}, "tracker.query_filter", "quotation mark"),
         ({"query_filter": "labels = 'a\\'"}, "tracker.query_filter", "quotation mark"),
+        ({"trusted_authors": ("@atlassian", "ann@example.com")}, "tracker.trusted_authors", '"ann@example.com"'),
+        ({"trusted_authors": ("Ann Smith",)}, "tracker.trusted_authors", "account id"),
+        ({"trusted_authors": ("atlassian",)}, "tracker.trusted_authors", "account id"),
+        ({"trusted_authors": ("@MEMBER",)}, "tracker.trusted_authors", "@customer"),
         ({"options": {"blocking_link": ""}}, "jira.blocking_link", "name of a link type"),
         ({"options": {"blocking_link": ["a"]}}, "jira.blocking_link", "name of a link type"),
         ({"options": {"blocking_links": "x"}}, "jira.blocking_links", "not an option"),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from ...protocol.foreign_text import readable
 from ..rest_client import endpoint_problem
 from ..tracker import TrackerSettings
 from .jql import filter_problem
@@ -16,6 +17,9 @@ DEFAULT_BLOCKING_LINK = "Blocks"
 
 _PROJECT = re.compile(r"[A-Z][A-Z0-9_]*")
 _API = re.compile(r"/rest(/api(/[0-9a-z]+)?)?$")
+# Names are no proof of who it is; an account id always has a digit.
+_AUTHOR = re.compile(r"@(atlassian|customer|app)|(?=.*[0-9])[0-9A-Za-z:_-]{1,128}", re.IGNORECASE)
+_KINDS = "`@atlassian`, `@customer` or `@app`"
 _EXAMPLE = "`https://your-domain.atlassian.net`"
 
 
@@ -70,6 +74,9 @@ def problems(settings: TrackerSettings) -> list[tuple[str, str]]:
         found.append(("tracker.api_key", "`api_key` must be `email:token`, or the token of an app, in one line."))
     if problem := filter_problem(settings.query_filter):
         found.append(("tracker.query_filter", f"`query_filter` {problem}."))
+    if strange := [entry for entry in settings.trusted_authors if not _AUTHOR.fullmatch(entry)]:
+        problem = f'has "{readable(strange[0], 100)}", by which Jira knows nobody'
+        found.append(("tracker.trusted_authors", f"`trusted_authors` {problem}; write an account id, or {_KINDS}."))
     found += [
         (f"jira.{key}", f"`{key}` is not an option of the Jira tracker; its only option is `blocking_link`.")
         for key in settings.options
