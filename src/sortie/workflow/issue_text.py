@@ -36,6 +36,7 @@ _AROUND = 400
 # A name of one word says nothing; any other of a stranger is marked.
 _PLAIN_NAME = re.compile(r"[\w.@+-]{1,64}(\[bot\])?")
 _LONGEST_IN_LABEL = 64
+_NO_QUOTES = str.maketrans('`"', "''")
 
 
 class Excerpt(NamedTuple):
@@ -162,4 +163,5 @@ class Marks:
 def _in_label(author: str) -> str:
     if not author or _PLAIN_NAME.fullmatch(author):
         return author or "an unknown author"
-    return f'"{shortened(author, _LONGEST_IN_LABEL)}"'.replace("`", "'")
+    name = shortened(author, _LONGEST_IN_LABEL).translate(_NO_QUOTES)
+    return f'"{name}"'
