@@ -85,7 +85,7 @@ def test_what_is_due_and_still_waits_says_what_holds_it(filled, config):
     def failed(number: int, due_at: float, rule: str, detail: str) -> list[ev.AnyEvent]:
         ran_into, name = ran(number, ago=60, status="failed", soft_stop="", error="it broke"), f"A-{number}"
         retry = ev.Retry(kind="error", attempt=2, due_at=due_at, error="it broke")
-        about = {"issue_id": str(number), "identifier": name}
+        about: dict[str, Any] = {"issue_id": str(number), "identifier": name}
         settled = ev.Settled(at=NOW - 60, run_id=f"r{number}", why="", retry=retry, **about)
         skipped = ev.Skipped(at=NOW - 5, rule=rule, detail=detail, **about)
         return [seen(number), *ran_into[:2], settled, skipped]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -200,7 +201,7 @@ def test_kill_9_before_the_first_event_loses_nothing_either(scene, visitors: Vis
 
 def test_what_is_opened_in_what_an_agent_says_stays_open_while_it_goes_on(tmp_path, visitors: Visitors):
     """Only the end of it is shown, so every line stands further up the next time."""
-    about = {"issue_id": "7", "run_id": "r"}
+    about: dict[str, Any] = {"issue_id": "7", "run_id": "r"}
     store = new_store(tmp_path / "sortie.db", seen("7"), ev.Claimed(at=1.0, identifier="D-7", attempt=1, **about))
     log = RunLog(log_path(store, "r"))
 

@@ -165,6 +165,11 @@ def test_a_button_leads_back_to_pages_of_ours_alone(server, back):
     assert "set-cookie" not in answer.headers
 
 
+def test_a_button_leads_back_to_where_one_was_in_a_list(server):
+    answer = press(server, "SHOP-20", "unpark", back="/?needs=2&ready=3")
+    assert answer.headers["location"].startswith("/?needs=2&ready=3&reply=")
+
+
 @pytest.mark.parametrize("scope", ["", "read", "metrics"])
 def test_who_may_not_operate_changes_nothing(server, scope):
     assert press(server, "SHOP-20", "unpark", scope).status in (401, 403)

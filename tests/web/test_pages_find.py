@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sortie.core import events as ev
@@ -23,7 +25,7 @@ def many(tmp_path_factory):
         events.append(
             ev.IssueSeen(at=1.0, issue_id=name, view=View(id=name, identifier=name, title=title, state="To Do"))
         )
-    about = {"issue_id": "9", "run_id": "r", "identifier": "OLD-7"}
+    about: dict[str, Any] = {"issue_id": "9", "run_id": "r", "identifier": "OLD-7"}
     events.append(ev.Claimed(at=2.0, attempt=1, agent="command", **about))
     events.append(ev.RunEnded(at=3.0, issue_id="9", run_id="r", status="succeeded", turns=1))
     events.append(ev.Settled(at=4.0, why="handed over", **about))

@@ -66,6 +66,14 @@ def test_a_page_behind_the_last_one_is_the_last_one(many):
     assert "page 1 of 28" in read(many, "/?ready=-7&held=x&needs=" + "9" * 500, 100_000).text
 
 
+def test_who_turns_the_pages_of_one_list_stays_where_he_is_in_the_others(many):
+    page = read(many, "/?ready=3&needs=2&reply=x&long=" + "9" * 500, 100_000)
+    assert {"/?ready=4&needs=2#ready", "/?ready=3&needs=3#needs-you"} <= set(page.links)
+    headers = {"authorization": many.bearer()}
+    forms = Page(many.get("/?ready=3&needs=2&reply=x", **headers).text).named("input")
+    assert {one["value"] for one in forms if one["name"] == "back"} == {"/?ready=3&needs=2"}
+
+
 def test_several_needs_that_are_about_no_issue_are_told_apart(tmp_path):
     """A page is brought up to date by the names of what is on it."""
     fault: dict[str, Any] = {"at": time.time(), "until": time.time(), "error_kind": "agent_auth"}

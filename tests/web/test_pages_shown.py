@@ -93,7 +93,7 @@ def test_what_is_due_is_shown_with_what_holds_it(tmp_path):
     now = time.time()
     view = View(id="7", identifier="SHOP-7", title="Mend it", state="To Do")
     retry = Retry(kind="error", attempt=2, due_at=now - 60, error="it broke")
-    about = {"issue_id": "7", "run_id": "r", "identifier": "SHOP-7"}
+    about: dict[str, Any] = {"issue_id": "7", "run_id": "r", "identifier": "SHOP-7"}
     store = new_store(
         tmp_path / "sortie.db",
         ev.IssueSeen(at=now - 99, issue_id="7", view=view),

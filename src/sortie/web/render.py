@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ from .replies import Shown
 from .site import Site
 from .static import address, digest
 
+# It stands in every form of a page.
+LONGEST_KEPT = 40
 TEMPLATES = Path(__file__).with_name("templates")
 
 
@@ -95,6 +98,7 @@ def page(
         has_token=has_token(request),
         may_operate=may_operate(request) and not site.read_only,
         reply=_reply(site, request),
+        kept=lambda **changes: _kept(request, changes),
         **context,
     )
     return HTMLResponse(text, status, {"Cache-Control": "no-store"})
@@ -147,6 +151,14 @@ def _navigation(site: Site, here: str) -> list[Link]:
     if find_peers(site.place) is not None:
         parts.insert(-2, ("/peers", "Peers", "e"))
     return [Link(path, title, key, here == title.lower()) for path, title, key in parts]
+
+
+def _kept(request: Request, changes: Mapping[str, object]) -> str:
+    """What the address of the page asks for, with these changes: whoever turns the pages of one list, or decides
+    something in it, stays where he is in the others."""
+    told = request.query_params.items()
+    asked = {name: value for name, value in told if name != "reply" and len(name + value) <= LONGEST_KEPT}
+    return show.query(**{**asked, **changes})
 
 
 def _reply(site: Site, request: Request) -> Shown | None:

@@ -36,7 +36,7 @@ SAME_FORM = 600.0
 MOST_FORMS = 1000
 LONGEST_MARK = 100
 # Where a button may lead back to: pages of ours that show a reply.
-_BACK = re.compile(r"/|/issues/[!-~]*|/plan(?:/[!-~]*)?|/runs/[!-~]*")
+_BACK = re.compile(r"/(?:\?[!-~]*)?|/issues/[!-~]*|/plan(?:/[!-~]*)?|/runs/[!-~]*")
 
 
 class SentForms:
