@@ -206,6 +206,7 @@ def test_a_task_that_asks_is_shown_in_the_graph_and_first_of_all_now(asking):
     assert "1 escalated" in read(server, "/plan").text
     now = read(server, "/")
     assert QUESTION in now.text and "/plan/review" in now.links
+    assert "escalated review Do <b>it</b>." in now.text, "the same word on every page"
 
 
 def test_a_task_has_the_decisions_that_a_plan_knows(asking):
