@@ -184,6 +184,12 @@ def test_text_is_cleaned_once_for_all():
     assert len(show.lines(LONG)) == show.LONGEST_TEXT
 
 
+def test_times_in_a_sentence_are_those_that_people_read():
+    said = show.dated("since 2026-03-29T01:30:00Z, <b>2026-13-41T25:00:00Z</b>")
+    assert ">2026-03-29 01:30:00</time>, &lt;b&gt;2026-13-41T25:00:00Z&lt;/b&gt;" in said
+    assert str(show.dated("no time")) == "no time"
+
+
 @pytest.mark.parametrize("at", [None, "", "nonsense", float("nan"), float("inf"), 1e300, -1e300, "0001-01-01"])
 def test_a_time_that_no_calendar_has_is_unknown(at):
     assert "unknown" in show.stamp(at) and "unknown" in show.age(at, 0.0)

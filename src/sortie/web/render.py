@@ -65,7 +65,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    texts = (show.line, show.lines, show.stamp, show.clock, show.duration)
+    texts = (show.line, show.lines, show.stamp, show.dated, show.clock, show.duration)
     amounts = (show.money, show.cost, show.tokens, show.size)
     addresses = (issue_path, show.task_path, show.run_path)
     found.filters |= {one.__name__: one for one in (*texts, *amounts, *addresses)}
@@ -167,9 +167,9 @@ def _reply(site: Site, request: Request) -> Shown | None:
 
 
 def commands(text: str) -> Markup:
-    """A sentence of ours, with the commands in it set apart."""
+    """A sentence of ours, with the commands in it set apart, and its times as people read them."""
     pieces = text.split("`")
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if number % 2 else Markup("{}").format(piece)
+        Markup("<code>{}</code>").format(piece) if number % 2 else show.dated(piece)
         for number, piece in enumerate(pieces)
     )

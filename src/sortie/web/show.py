@@ -24,6 +24,7 @@ LONGEST_TEXT = 20_000
 # What terminals obey: colours and cursors, titles and links.
 _TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
 _LINE_ENDS = re.compile(rf"\r\n|[{words.LINE_ENDS}]")
+_STAMP = re.compile(r"\b(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 _SPACES = re.compile(r"\s+")
 
 
@@ -94,6 +95,14 @@ def stamp(at: float | str | None, form: str = "%Y-%m-%d %H:%M:%S") -> Markup:
         return Markup('<span class="unknown">unknown</span>')
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         _iso(found), found.strftime("%Y-%m-%d %H:%M:%S UTC"), found.strftime(form)
+    )
+
+
+def dated(text: str) -> Markup:
+    """A text in which every time in the form of the logs is one that people read."""
+    pieces = _STAMP.split(text)
+    return Markup("").join(
+        stamp(piece) if number % 2 and _calendar(piece) else piece for number, piece in enumerate(pieces)
     )
 
 
