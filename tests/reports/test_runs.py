@@ -84,12 +84,16 @@ def test_pages_end_where_they_are_said_to_and_none_is_told_twice(many):
         )
         last = FURTHEST // 50
         pages = [runs_page(db, hide=hidden, page=page) for page in (last - 1, last, last + 1, 10**30)]
+        sorted_or_sought = [runs_page(db, hide=hidden, sort="cost"), runs_page(db, hide=hidden, text="look")]
+        of_one = runs_page(db, hide=hidden, sort="cost", issue="10030")
     assert [(len(one.rows), one.has_more, one.is_cut) for one in pages] == [
         (50, True, False),
         (50, False, True),
         *[(0, False, True)] * 2,
     ]
+    assert [one.newest_only for one in (*sorted_or_sought, *pages[:2], of_one)] == [True, True, False, False, False]
     few = [runs_page(many, hide=hidden, page=page) for page in (12, 13, last, last + 1)]
+    assert not runs_page(many, hide=hidden, sort="cost").newest_only
     assert [len(one.rows) for one in few] == [50, 0, 0, 0]
     assert not any(one.has_more or one.is_cut for one in few)
 

@@ -55,7 +55,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
 
 class RunsPage(Struct, frozen=True, kw_only=True):
     """`total` is how many there are; None where a text was looked for and nobody counted. `is_cut`: there are more
-    than pages reach to, and this is the last one, or behind it."""
+    than pages reach to, and this is the last one, or behind it. `newest_only`: there are older ones, which were not
+    looked at."""
 
     rows: list[RunRow]
     page: int
@@ -63,6 +64,7 @@ class RunsPage(Struct, frozen=True, kw_only=True):
     total: int | None
     has_more: bool
     is_cut: bool
+    newest_only: bool
 
 
 def runs_page(
@@ -88,6 +90,7 @@ def runs_page(
     with snapshot(db):
         rows = chosen_runs(db, chosen, limit=size + 1, offset=(min(page, last + 1) - 1) * size)
         total = None if text else chosen.count(db)
+        newest_only = chosen.is_bounded and _are_very_many(db)
     shown = rows[:size] if page <= last else []
     is_more = len(rows) > len(shown)
     return RunsPage(
@@ -97,6 +100,7 @@ def runs_page(
         total=total,
         has_more=is_more and page < last,
         is_cut=is_more and page >= last,
+        newest_only=newest_only,
     )
 
 
@@ -121,10 +125,13 @@ class Choice(Struct, frozen=True, kw_only=True):
             f"{_TEXT} LIKE ? ESCAPE '\\'": like(self.text) if self.text else None,
         }
         given = {condition: value for condition, value in wanted.items() if value}
-        # Neither texts nor amounts have an index: of very many runs, the newest are looked through.
-        is_bounded = (self.text or self.sort != "ended") and not self.issue
-        conditions = [*given, NEWEST] if is_bounded else [*given]
+        conditions = [*given, NEWEST] if self.is_bounded else [*given]
         return f"WHERE {' AND '.join(conditions)}" if conditions else "", [*given.values()]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Neither texts nor amounts have an index: of very many runs, the newest are looked through."""
+        return bool(self.text or self.sort != "ended") and not self.issue
 
     @property
     def order(self) -> str:
@@ -135,6 +142,12 @@ class Choice(Struct, frozen=True, kw_only=True):
         where, values = self.where
         (total,) = db.execute(f"SELECT count(*) FROM run_history {where}", values).fetchone()
         return int(total)
+
+
+def _are_very_many(db: Connection) -> bool:
+    first, last = (f"(SELECT {end}(id) FROM run_history)" for end in ("min", "max"))
+    (found,) = db.execute(f"SELECT {first} <= {last} - {FURTHEST}").fetchone()
+    return bool(found)
 
 
 def chosen_runs(db: Connection, chosen: Choice, *, limit: int, offset: int = 0) -> list[HistoryRow]:

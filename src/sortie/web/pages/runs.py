@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from ...core.model import RunStatus
 from ...core.narrate import CAUSES
 from ...reports.run_detail import run_detail
-from ...reports.runs import SORTS, Sort, runs_page
+from ...reports.runs import FURTHEST, SORTS, Sort, runs_page
 from ...store.queries import find_issue
 from ..render import page
 from ..site import Site
@@ -44,7 +44,15 @@ def routes(site: Site) -> list[BaseRoute]:
                 size=SIZE,
             )
         return page(
-            site, request, "runs.html", here="runs", found=found, wanted=wanted, sort=sort, statuses=STATUSES
+            site,
+            request,
+            "runs.html",
+            here="runs",
+            found=found,
+            wanted=wanted,
+            sort=sort,
+            statuses=STATUSES,
+            furthest=FURTHEST,
         )
 
     def run(request: Request) -> Response:
