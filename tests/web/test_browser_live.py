@@ -225,6 +225,25 @@ def test_what_is_opened_in_what_an_agent_says_stays_open_while_it_goes_on(tmp_pa
     log.close()
 
 
+def test_a_button_under_the_keyboard_never_becomes_that_of_another_run(tmp_path, visitors: Visitors):
+    def claimed(number: int) -> ev.Claimed:
+        at, name = float(number), f"D-{number}"
+        return ev.Claimed(at=at, issue_id=str(number), run_id=f"r{number}", identifier=name, attempt=1)
+
+    store = new_store(tmp_path / "sortie.db", *(seen(str(number)) for number in (1, 2)), claimed(1), claimed(2))
+    with served(store) as server:
+        page = visitors.page(server.url, script=WATCH)
+        log_in(page, store)
+        until(page, "window.refreshes > 0")  # from here on it is told
+        page.get_by_role("button", name="Stop D-1").focus()
+        about: dict[str, Any] = {"issue_id": "1", "run_id": "r1"}
+        ended = ev.RunEnded(at=3.0, status="succeeded", turns=1, **about)
+        append(store, ended, ev.Settled(at=3.0, identifier="D-1", why="handed over", **about))
+        expect(page.get_by_role("button", name="Stop D-1")).to_have_count(0)
+        expect(page.get_by_role("button", name="Stop D-2")).to_be_visible()
+        expect(page.get_by_role("button", name="Stop D-2")).not_to_be_focused()
+
+
 def test_what_a_reader_does_in_a_page_survives_its_refresh(scene, visitors: Visitors):
     """Half of an answer, the place of the cursor in it, what was unfolded, and where it was scrolled to."""
     files = "echo one > one.txt; echo two > two.txt\n"
