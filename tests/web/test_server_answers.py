@@ -148,6 +148,14 @@ def test_nonsense_that_follows_a_request_ends_the_connection_and_is_nobodys_faul
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_nor_is_nonsense_that_comes_at_once(impatient, caplog, method):
+    head = f"{method} /livez HTTP/1.1\r\nHost: {impatient.authority}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert impatient.raw(head.encode() + b"no length\r\n").startswith(b"HTTP/1.1 400 ")
+    assert impatient.get("/livez").status == 200
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
 @pytest.mark.parametrize("begun", [b"", b"GET /livez HTT", b"GET /livez HTTP/1.1\r\nHost: x\r\n"])
 def test_who_does_not_finish_the_head_of_a_request_is_not_waited_for(impatient, begun):
     with socket.create_connection((impatient.host, impatient.port)) as connection:

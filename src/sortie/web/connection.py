@@ -48,10 +48,12 @@ class BoundedConnection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Nonsense may follow a request, too: what is being answered gets no other answer."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        """Nonsense may follow a request, too. Whoever is about to answer that is told that nobody listens; where an
+        answer has begun the library fails to give another."""
+        self._give_up_answering()
+        try:
             super().send_400_response(msg)
-        else:
+        except h11.LocalProtocolError:
             self.transport.close()
 
     def shutdown(self) -> None:
@@ -59,8 +61,7 @@ class BoundedConnection(H11Protocol):
         super().shutdown()
         answering: RequestResponseCycle | Any = self.cycle
         if answering is not None and answering.response_started and not answering.response_complete:
-            answering.disconnected = True
-            answering.message_event.set()
+            self._give_up_answering()
             self.transport.close()
 
     def on_response_complete(self) -> None:
@@ -76,6 +77,12 @@ class BoundedConnection(H11Protocol):
         if self._reader_is_late is not None:
             self._reader_is_late.cancel()
             self._reader_is_late = None
+
+    def _give_up_answering(self) -> None:
+        answering: RequestResponseCycle | Any = self.cycle
+        if answering is not None and not answering.response_complete:
+            answering.disconnected = True
+            answering.message_event.set()
 
     @property
     def _socket(self) -> socket.socket:
