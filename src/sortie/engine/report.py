@@ -45,7 +45,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class LiveReport(Struct, frozen=True, kw_only=True):
-    """`last_look_at` is the end of the last look at the source, in the same time as `now`; 0 before the first one.
+    """`last_look_at` is the end of the last look at the source, by the calendar; 0 before the first one.
     `looks_failing_for` is for how many seconds they have failed, limits of the tracker aside; `look_needs_person`
     says that waiting mends nothing. `store_trouble` is why the store cannot be written, and since when, by the
     calendar. `loop_lag` is how late the event loop was at the worst in the last seconds. Of what waits and is
@@ -108,7 +108,7 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
         today=schedule.spent_today(context.clock.day(now)),
         draining=context.leaving.is_set(),
         loop_lag=figures.loop_lag,
-        last_look_at=figures.looked_at,
+        last_look_at=context.clock.on_calendar(figures.looked_at) if figures.looked_at else 0.0,
         last_look_error=shortened(figures.look_error, LONGEST_WORDS),
         looks_failing_for=now - figures.failing_since if figures.failing_since else 0.0,
         look_needs_person=figures.needs_person,
