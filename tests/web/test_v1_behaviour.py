@@ -11,7 +11,7 @@ import pytest
 
 from sortie.core import events as ev
 from sortie.store.connect import connect_existing, connect_readonly
-from sortie.store.lock import held
+from sortie.store.lock import held, lock_path
 from sortie.web.site import Live
 from sortie.web.tokens import new_token
 
@@ -198,6 +198,26 @@ def test_a_site_that_only_looks_tells_of_the_service_of_another(tmp_path):
             assert state.json["running"][0]["last_message"] == ""
             assert server.get("/readyz").json["uptime_seconds"] > 3600
         assert server.get("/livez").status == 200
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"pid": 1}',
+        '{"since": "\\ud800"}',
+        '{"since": {"a": [1]}}',
+        '{"pid": "<b>", "since": NaN}',
+        "[1]",
+        "{",
+        "\xff",
+    ],
+)
+def test_whatever_stands_in_the_lock_file_everything_is_answered(tmp_path, said):
+    """It lies beside the store, where agents can write too."""
+    with busy_server(tmp_path) as server, _owned(server.site.database):
+        lock_path(server.site.database).write_text(said, "latin-1")
+        pages = ("/", "/health", "/readyz", "/api/v1/state", "/api/v2/status", "/api/v2/health", "/metrics")
+        assert {path: server.get(path).status for path in pages} == dict.fromkeys(pages, 200)
 
 
 def test_a_store_that_cannot_be_read_has_no_snapshot(tmp_path):

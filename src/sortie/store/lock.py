@@ -22,6 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..errors import StoreLocked, WorkspaceError
 from .sqlite_errors import explain_system, not_a_file
 
@@ -219,12 +221,12 @@ def _said(holder: Mapping[str, Any]) -> bytes:
 
 
 def _read(descriptor: int) -> dict[str, Any]:
-    # Between taking the lock and writing to it the file may hold nothing, or half of something; a root's, anything.
+    # Between taking the lock and writing to it the file may hold nothing, or half of something. Agents can write to
+    # it, too: it may hold anything.
     try:
-        said = json.loads(os.pread(descriptor, _LONGEST_NAME, 0))
-    except (ValueError, RecursionError):
+        return msgspec.json.decode(os.pread(descriptor, _LONGEST_NAME, 0), type=dict[str, str | int])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
-    return said if isinstance(said, dict) else {}
 
 
 def _name(holder: Mapping[str, Any]) -> str:

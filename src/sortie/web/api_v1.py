@@ -114,7 +114,7 @@ def _uptime(site: Site) -> float:
     since = site.started_at
     with suppress(SortieError, ValueError, TypeError):
         if holder := holder_of(site.database):
-            since = seconds_of(str(holder["since"]))
+            since = seconds_of(str(holder.get("since")))
     return max(time.time() - since, 0.0)
 
 
