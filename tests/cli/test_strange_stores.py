@@ -50,6 +50,18 @@ def test_a_fifo_in_the_place_of_the_store_or_its_lock_makes_nobody_wait(scene, p
             assert f"{place} is not a regular file" in said, name
 
 
+def test_a_store_that_lacks_a_table_is_told_as_damaged(scene):
+    scene.issue(1, BLOCK)
+    assert scene.run("run", "--until-idle").returncode == 3
+    with closing(sqlite3.connect(scene.directory / ".sortie.db")) as db:
+        db.execute("DROP TABLE claims")
+    said = outcomes(scene)
+    for name in ("run", "status", "why", "unpark"):
+        assert said[name][0] == 1
+        assert "is damaged (no such table: claims). Restore it from a copy, or move it away" in said[name][1], name
+    assert [name for name, (_, told) in said.items() if "unforeseen" in told] == []
+
+
 def test_a_fifo_in_the_place_of_the_issues_makes_nobody_wait(scene):
     (scene.directory / "issues.json").unlink()
     os.mkfifo(scene.directory / "issues.json")

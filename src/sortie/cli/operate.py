@@ -20,6 +20,7 @@ from ..store.connect import connect_readonly
 from ..store.load import load
 from ..store.lock import holder_of
 from ..store.queries import store_id
+from ..store.sqlite_errors import explained
 from ..workflow.config import Config
 from .format import clean, runnable
 from .main import DONE, FAILED
@@ -146,7 +147,8 @@ def _chosen(config: Config, verb: str, kind: str) -> list[str]:
 
 
 def _remembered(db: Any, config: Config) -> Schedule:
-    schedule = load(db).schedule
+    with explained(config.db_path):
+        schedule = load(db).schedule
     schedule.policy = config.policy()
     return schedule
 

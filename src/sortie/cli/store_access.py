@@ -17,7 +17,7 @@ from ..plugins import kinds
 from ..store.connect import connect_readonly
 from ..store.lock import workflow_holder_of
 from ..store.queries import find_issue
-from ..store.sqlite_errors import explain
+from ..store.sqlite_errors import explained
 from ..workflow.config import Config
 from ..workflow.loader import Examination, examine
 from .format import clean, named_workflow, runnable
@@ -185,11 +185,8 @@ def _as_served(config: Config) -> Config:
 @contextmanager
 def looking_at(config: Config) -> Iterator[sqlite3.Connection]:
     """The store, read only; what cannot be read of it is said."""
-    with closing(connect_readonly(config.db_path, complain)) as db:
-        try:
-            yield db
-        except sqlite3.Error as error:
-            raise explain(error, config.db_path) from error
+    with closing(connect_readonly(config.db_path, complain)) as db, explained(config.db_path):
+        yield db
 
 
 def complain(sentence: str) -> None:

@@ -16,6 +16,7 @@ from ..sources.issues import IssueSource
 from ..sources.warnings import Warning
 from ..store.connect import connect_readonly
 from ..store.load import load
+from ..store.sqlite_errors import explained
 from .clock import Clock
 from .readiness import missing_agent
 
@@ -35,7 +36,8 @@ async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | No
     now = Clock().now()
     schedule = Schedule()
     if source.config.db_path.exists():
-        with closing(connect_readonly(source.config.db_path)) as db:
+        path = source.config.db_path
+        with closing(connect_readonly(path)) as db, explained(path):
             schedule = load(db).schedule
     schedule.policy = source.policy
     try:

@@ -21,7 +21,7 @@ from .counters import Counts
 from .load import Loaded, load
 from .loss import OpenFiles
 from .queries import store_id
-from .sqlite_errors import explain, is_ruined
+from .sqlite_errors import explained, is_ruined
 from .tables import Change, apply
 from .writer import Writer
 
@@ -65,7 +65,8 @@ class Store:
             connection, reader, watcher = await anyio.to_thread.run_sync(
                 _acquire, held, path, holder, root, workflow
             )
-            loaded = await anyio.to_thread.run_sync(load, reader)
+            with explained(path):
+                loaded = await anyio.to_thread.run_sync(load, reader)
             writer = Writer(connection, path)
             held.callback(writer.close)
             yield cls(path, loaded, writer, reader, watcher)
@@ -120,11 +121,8 @@ class Store:
     async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """Ask the database something from `sortie.store.queries`, without stopping the event loop."""
         async with self._reading:
-            with self._ruin_noticed():
-                try:
-                    return await anyio.to_thread.run_sync(question, self._reader)
-                except sqlite3.Error as error:
-                    raise explain(error, self.path) from error
+            with self._ruin_noticed(), explained(self.path):
+                return await anyio.to_thread.run_sync(question, self._reader)
 
     @contextmanager
     def _ruin_noticed(self) -> Iterator[None]:

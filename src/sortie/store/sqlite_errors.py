@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError
 
 ELSEWHERE = "Set db_path in the workflow to another file."
+
+_DAMAGED = (
+    "{path} is damaged ({error}).",
+    "Restore it from a copy, or move it away to begin with an empty store.",
+)
 
 # By primary result code: the extended code keeps it in its low byte.
 _MEANINGS = {
@@ -25,10 +32,8 @@ _MEANINGS = {
         "Make the file and its directory readable and writable, or set db_path to another place.",
     ),
     sqlite3.SQLITE_NOTADB: ("{path} is not a database.", ELSEWHERE),
-    sqlite3.SQLITE_CORRUPT: (
-        "{path} is damaged ({error}).",
-        "Restore it from a copy, or move it away to begin with an empty store.",
-    ),
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_ERROR: _DAMAGED,  # what we ask is right, so a table or a column of ours is not there any more
     sqlite3.SQLITE_BUSY: (
         "{path} is kept busy by another program.",
         "Close the program that has it open, then try again.",
@@ -46,6 +51,15 @@ def explain(error: sqlite3.Error, path: Path) -> StoreError:
     explained = StoreError(message.format(path=path, name=name, error=error), fix=fix)
     explained.__cause__ = error
     return explained
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """What SQLite raises inside comes out as one of ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise explain(error, path) from error
 
 
 def is_ruined(error: StoreError) -> bool:
