@@ -128,7 +128,25 @@ def test_a_service_that_is_slow_to_answer_is_waited_for(scene, say):
             service.send_signal(signal.SIGCONT)
             _, err = asked.communicate(timeout=30)
     assert asked.returncode == 1
-    assert err == "T-1 is not running.\n"
+    assert err.splitlines()[-1] == "T-1 is not running."  # it may have said before that it waits
+
+
+def test_a_service_that_was_suspended_is_told_as_that_while_it_is_waited_for(scene, say):
+    """By Ctrl-Z, mostly: whoever waits sees why, and what to do."""
+    scene.issue(1, BLOCK)
+    with scene.service() as service:
+        wait_until(lambda: (scene.directory / ".sortie.db").exists() and say("status").code == 0)
+        wait_until(lambda: states_of(say) == {"T-1": "parked"})
+        service.send_signal(signal.SIGSTOP)
+        try:
+            wait_until(lambda: f"The service is suspended: pid {service.pid}, " in say("status").out)
+            asked = scene.background("stop", "T-1")
+            said = asked.stderr.readline()
+        finally:
+            service.send_signal(signal.SIGCONT)
+        asked.communicate(timeout=30)
+    suspended = f"which is suspended: `fg` in its terminal, or `kill -CONT {service.pid}`, lets it go on"
+    assert said == f"waiting for the service, process {service.pid}, {suspended} …\n"
 
 
 def pending(database: Path) -> list[CommandRow]:

@@ -15,6 +15,7 @@ from ..core.model import ParkKind, RetryKind
 from ..core.operator import Reply, matching, obey
 from ..errors import SortieError, StoreLocked
 from ..process.ancestry import is_in_a_run_of
+from ..process.process_table import is_suspended
 from ..store.commands import add_commands, reply_to
 from ..store.connect import connect_readonly
 from ..store.load import load
@@ -25,6 +26,7 @@ from ..workflow.config import Config
 from .format import clean, runnable
 from .main import DONE, FAILED
 from .store_access import load_config, workflow_option
+from .ticker import Ticker
 
 if TYPE_CHECKING:
     from ..core.schedule import Schedule
@@ -188,8 +190,10 @@ def ask(database: Path, verb: str, issues: list[str], text: str = "") -> list[Re
     waiting = add_commands(database, verb, issues, text)
     answers: dict[int, Reply] = {}
     deadline = time.monotonic() + ANSWER_WITHIN
-    with closing(connect_readonly(database)) as db:
+    pid = (holder_of(database) or {}).get("pid", "?")
+    with closing(connect_readonly(database)) as db, Ticker() as ticker:
         while time.monotonic() < deadline:
+            ticker.watch(_waiting_for(pid))
             answers |= {one: answer for one in waiting if one not in answers and (answer := reply_to(db, one))}
             if len(answers) == len(waiting):
                 return [answers[one] for one in waiting]
@@ -198,6 +202,11 @@ def ask(database: Path, verb: str, issues: list[str], text: str = "") -> list[Re
         f"The service did not answer within {ANSWER_WITHIN:g} s.",
         fix=f"It will {verb} {', '.join(issues)} when it goes on; `sortie why` will show it.",
     )
+
+
+def _waiting_for(pid: object) -> str:
+    mended_by = f", which is suspended: `fg` in its terminal, or `kill -CONT {pid}`, lets it go on"
+    return f"waiting for the service, process {pid}{mended_by if is_suspended(pid) else ''}"
 
 
 async def obey_offline(config: Config, verb: str, issues: list[str], text: str) -> list[Reply]:

@@ -12,6 +12,7 @@ import click
 
 from ..core.narrate import RULES
 from ..core.redact import Redactor
+from ..process.process_table import is_suspended
 from ..reports.status import DayBudget, PausedAgent, Status, status_report
 from ..store.call_use import CallFigures
 from ..store.lock import holder_of
@@ -106,6 +107,9 @@ def _print_report(status: Status) -> None:
 
 def _service_line(status: Status) -> str:
     service = status.service
+    if service and is_suspended(pid := service.get("pid")):
+        mended_by = f"`fg` in its terminal, or `kill -CONT {pid}`, lets it go on"
+        return f"The service is suspended: pid {pid}, since {service.get('since', '?')}; {mended_by}."
     if service:
         return f"The service runs: pid {service.get('pid', '?')}, since {service.get('since', '?')}."
     if status.running:

@@ -74,6 +74,12 @@ def look_up(pid: int) -> Process | None:
     return None if fields is None else _process(pid, fields)
 
 
+def is_suspended(pid: object) -> bool:
+    """By Ctrl-Z or a debugger: it does nothing until somebody lets it go on."""
+    process = look_up(pid) if isinstance(pid, int) else None
+    return process is not None and process.state in "Tt"
+
+
 def _process(pid: int, fields: list[bytes]) -> Process:
     return Process(
         pid=pid,
