@@ -83,6 +83,11 @@ def test_what_needs_a_restart_is_named_until_it_is_as_it_was_at_the_start(tmp_pa
     result = reload.refresh()
     assert isinstance(result, Changed)
     assert result.needs_restart == ("db_path", "tracker.kind")
+    write(tmp_path, SETTINGS.replace("kind: file", "kind: file\n  project: other"))
+    result = reload.refresh()
+    assert isinstance(result, Changed)
+    assert result.needs_restart == ("tracker.project",)
+    assert result.workflow.config.tracker.project == ""
     write(tmp_path, SETTINGS + "db_path: other.db\n", PROMPT + "more")
     result = reload.refresh()
     assert isinstance(result, Changed)

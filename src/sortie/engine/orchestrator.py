@@ -172,6 +172,8 @@ class Orchestrator:
                 leaving=self._draining,
             )
             try:
+                if refusal := source.refusal(context.schedule):
+                    raise refusal
                 await self._work(context, Root(root), until_idle=until_idle)
             finally:
                 await self._close(context)

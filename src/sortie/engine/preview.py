@@ -41,6 +41,8 @@ async def preview(path: Path, *, environ: Mapping[str, str], env_file: Path | No
             schedule = load(db).schedule
     schedule.policy = source.policy
     try:
+        if refusal := source.refusal(schedule):
+            raise refusal
         look = await source.look(schedule)
     finally:
         await source.aclose()

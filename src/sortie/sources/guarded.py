@@ -92,6 +92,10 @@ class GuardedSource(Source):
 
     # -- what may not -----------------------------------------------------------------------------------------
 
+    def refusal(self, schedule: Schedule) -> SortieError | None:
+        found: object = self._answer("refusal", None, schedule)
+        return found if isinstance(found, SortieError) else None
+
     def remember(self, schedule: Schedule) -> None:
         self._answer("remember", None, schedule)
 

@@ -20,7 +20,7 @@ from ..core.policy import Policy
 from ..core.records import Claim, WorkspaceRecord
 from ..core.redact import Redactor
 from ..core.schedule import Schedule
-from ..errors import AgentError, ConfigurationError, TrackerError
+from ..errors import AgentError, ConfigurationError, SortieError, TrackerError
 from ..hosts.host import Removal
 from ..plugins import kinds, load_agent
 from ..runs.environment import passed_on
@@ -45,6 +45,7 @@ from ..workspace.directory import workspace_key
 from . import adapters, comments, work_log
 from .full_issues import FullIssues
 from .reviews import Reviews
+from .same_project import other_project
 from .source import Renewal, RunFacts, Source, Write
 from .warnings import Warning, warnings_about
 
@@ -111,6 +112,9 @@ class IssueSource(Source):
         return (self.config.path, *self.tracker.watched_files())
 
     # -- what there is to do ----------------------------------------------------------------------------------
+
+    def refusal(self, schedule: Schedule) -> SortieError | None:
+        return other_project(schedule, self.config)
 
     async def look(self, schedule: Schedule) -> Look:
         await self._work_log.prepare()

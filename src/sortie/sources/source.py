@@ -102,8 +102,12 @@ class Source(Protocol):
         """Files whose change is a reason to look, or to renew the source, at once."""
         return ()
 
+    def refusal(self, schedule: Schedule) -> SortieError | None:
+        """Called once, before anything else: why it cannot go on with what the store knows; None where it can."""
+        return None
+
     def remember(self, schedule: Schedule) -> None:
-        """Called once, before anything else is asked: what the store knows of the items."""
+        """Called once, before it is asked for anything: what the store knows of the items."""
         return
 
     async def look(self, schedule: Schedule) -> Look:

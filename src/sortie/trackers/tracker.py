@@ -131,7 +131,8 @@ class TrackerKind(Protocol):
     One whose issues are in local files may have a third, `peek(settings)`: the `Candidates` read at once, with no
     event loop around, for commands that are to answer at once. One to which strangers write has
     `trusted_by_default`, the entries of `tracker.trusted_authors` where the workflow has none; without it everybody
-    who can write to the tracker is trusted.
+    who can write to the tracker is trusted. One whose ids mean other issues in another project has
+    `ids_within_project = True`, and identifiers `PROJECT#NUMBER`.
     """
 
     def from_settings(self, settings: TrackerSettings) -> Tracker:

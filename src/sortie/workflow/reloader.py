@@ -75,6 +75,10 @@ def _held_back(old: Config, new: Config) -> tuple[Config, tuple[str, ...]]:
         options = {**new.options, kind: old.options.get(kind, {})}
         secrets = tuple(dict.fromkeys((*new.secrets, *old.secrets)))
         new = replace(new, tracker=old.tracker, options=options, secrets=secrets)
+    elif old.tracker.project != new.tracker.project:
+        # Everything that is known is known of its issues, and the store may have to be another one.
+        needs_restart.append("tracker.project")
+        new = replace(new, tracker=replace(new.tracker, project=old.tracker.project))
     if old.workspace.root != new.workspace.root:
         needs_restart.append("workspace.root")
         new = replace(new, workspace=replace(new.workspace, root=old.workspace.root))

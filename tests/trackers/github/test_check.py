@@ -67,6 +67,8 @@ BAD = (None, 0, "0", "", -1, 1.5)
         *(({"options": {"app_id": bad, "private_key_path": __file__}}, "github.app_id") for bad in BAD),
         ({"api_key": "", "options": {"app_id": None, "private_key_path": "a.pem"}}, "github.app_id"),
         ({"options": {"installation_id": "x"}}, "github.installation_id"),
+        ({"options": {"renamed_from": "hello"}}, "github.renamed_from"),
+        ({"options": {"renamed_from": None}}, "github.renamed_from"),
         ({"options": {"sub_issues": "maybe"}}, "github.sub_issues"),
         ({"options": {"etag_cache_size": 5}}, "github.etag_cache_size"),
         ({"active_states": ()}, "tracker.active_states"),

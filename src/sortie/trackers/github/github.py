@@ -36,6 +36,7 @@ class GitHubTracker:
     """Made by `from_settings`; `check` says what is wrong with those."""
 
     trusted_by_default = ("@OWNER", "@MEMBER", "@COLLABORATOR")
+    ids_within_project = True
 
     def __init__(self, settings: TrackerSettings) -> None:
         self._api = GitHubApi(settings)

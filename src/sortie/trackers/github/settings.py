@@ -18,7 +18,7 @@ from .states import CLOSED, OPEN, States
 
 DEFAULT_ENDPOINT = "https://api.github.com"
 PUBLIC = ("github.com", "www.github.com", "api.github.com")
-OPTIONS = ("app_id", "private_key_path", "installation_id", "sub_issues")
+OPTIONS = ("app_id", "private_key_path", "installation_id", "sub_issues", "renamed_from")
 SUB_ISSUES = ("wait", "ignore")
 LONGEST_LABEL = 50
 # In the address of a label they would lead to what is above it, however they are written there.
@@ -88,6 +88,8 @@ def _option_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
         found.append(("github.sub_issues", "`sub_issues` must be `wait` or `ignore`."))
     if not _is_app_id(options.get("app_id", 1)):
         found.append(("github.app_id", "`app_id` must be the number of the App, or its client ID."))
+    if "renamed_from" in options and not _PROJECT.fullmatch(str(options["renamed_from"])):
+        found.append(("github.renamed_from", "`renamed_from` must be the former `owner/repository`."))
     installation = options.get("installation_id", 1)
     if isinstance(installation, bool) or not re.fullmatch("[0-9]+", str(installation), re.ASCII):
         found.append(("github.installation_id", "`installation_id` must be a number; without it, it is looked up."))
