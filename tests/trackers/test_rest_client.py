@@ -9,6 +9,7 @@ import anyio
 import msgspec
 import pytest
 
+from sortie.core.narrate import clock
 from sortie.errors import TrackerError
 from sortie.trackers.rate_limits import for_a_tool
 from sortie.trackers.rest_client import Bounds, endpoint_problem
@@ -235,6 +236,7 @@ async def test_a_limit_holds_every_call_until_its_time(server, client):
         assert failure.kind == TrackerError.RATE_LIMITED
         assert failure.until is not None
         assert before + 69 <= failure.until <= time.time() + 71
+        assert clock(failure.until) in failure.message, "with its day, by the clock that all of us tell"
     assert client.call_use().held_until == first.until
 
 

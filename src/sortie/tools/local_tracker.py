@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from ..core.narrate import clock as told_time
 from ..errors import ConfigurationError, SortieError
 from ..plugins import kinds, load_tracker
 from ..trackers.rate_limits import SHARE_OF_TOOLS
@@ -66,10 +67,8 @@ class LocalTracker:
         """One call of the tool, in a thread that may block."""
         # Who goes on asking while a server wants no calls may be shut out, and the service with him.
         for (until,) in rows_of(self._database, _HELD_UNTIL, time.time())[0] if self._database else ():
-            at = time.strftime("%H:%M:%S", time.localtime(until))
-            return envelope.failure(
-                envelope.RATE_LIMITED, f"The tracker wants no calls for now; ask again at {at}."
-            )
+            said = f"The tracker wants no calls for now; ask again at {told_time(until)}."
+            return envelope.failure(envelope.RATE_LIMITED, said)
         try:
             config = self._current_config()
             answer = self._answer(config, arguments, cancellation, limit)

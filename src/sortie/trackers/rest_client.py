@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from .. import __version__
+from ..core.narrate import clock as told_time
 from ..core.redact import Redactor
 from ..errors import TrackerError
 from ..protocol.foreign_text import readable
@@ -276,8 +277,8 @@ class RestClient:
         return failure
 
     def _limited(self, what: str, until: float) -> TrackerError:
-        at = time.strftime("%H:%M:%S", time.localtime(until))
-        return TrackerError(TrackerError.RATE_LIMITED, f"{self._shown(what)}; asked again at {at}.", until=until)
+        said = f"{self._shown(what)}; asked again at {told_time(until)}."
+        return TrackerError(TrackerError.RATE_LIMITED, said, until=until)
 
     def _too_small(self) -> TrackerError:
         """Of a look that begins anew each time and never gets further, also with all calls of a minute."""
