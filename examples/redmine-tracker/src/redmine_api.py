@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from sortie import TrackerError, TrackerSettings
 from sortie.trackers.rest_client import Bounds, RestClient
-from sortie.trackers.rest_reply import Reply
+from sortie.trackers.rest_reply import Reply, TooLarge
 from sortie.trackers.tracker import CallUse
 
 PAGE = 100  # the most that Redmine tells at once
+PARTS = 10  # of a page that is too large
 # A small Redmine answers one call after the other: calls wait here for their turn, where no time of theirs counts.
 AT_ONCE = 2
 KEPT_FOR = 300.0  # seconds: statuses, priorities and members change rarely
@@ -136,18 +137,34 @@ class RedmineApi:
 
     # -- issues -------------------------------------------------------------------------------------------------
 
-    async def page(self, query: Mapping[str, str], number: int) -> Page:
-        place = {"limit": str(PAGE), "offset": str(number * PAGE)}
-        return (await self._ask("GET", "/issues.json", {**query, **place}, look=True)).read(Page)
+    async def page(self, query: Mapping[str, str], number: int, size: int = PAGE) -> Page:
+        """In parts where it is too large an answer: some texts that are as long as their authors like must not keep
+        all other issues from being seen."""
+        place = {"limit": str(size), "offset": str(number * size)}
+        try:
+            return (await self._ask("GET", "/issues.json", {**query, **place}, look=True)).read(Page)
+        except TooLarge:
+            if size == 1:
+                raise
+        parts = [await self.page(query, number * PARTS + part, size // PARTS) for part in range(PARTS)]
+        return Page(parts[-1].total_count, [issue for part in parts for issue in part.issues])
 
     async def records(self, numbers: Sequence[int], scope: Mapping[str, str] = {}) -> list[Record]:
         """Those of them that there are, in whatever status: a hundred with each call."""
         found: list[Record] = []
         for start in range(0, len(numbers), PAGE):
-            some = ",".join(map(str, numbers[start : start + PAGE]))
-            query = {**scope, "issue_id": some, "status_id": "*", "limit": str(PAGE)}
-            found += (await self._ask("GET", "/issues.json", query)).read(Records).issues
+            found += await self._some(numbers[start : start + PAGE], scope)
         return found
+
+    async def _some(self, numbers: Sequence[int], scope: Mapping[str, str]) -> list[Record]:
+        query = {**scope, "issue_id": ",".join(map(str, numbers)), "status_id": "*", "limit": str(PAGE)}
+        try:
+            return (await self._ask("GET", "/issues.json", query)).read(Records).issues
+        except TooLarge:
+            if len(numbers) == 1:
+                raise
+        half = len(numbers) // 2
+        return [*await self._some(numbers[:half], scope), *await self._some(numbers[half:], scope)]
 
     async def record(self, issue_id: str, include: str = "") -> Record:
         path, query = _path(issue_id), {"include": include} if include else {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from redmine_tracker import RedmineTracker
 
 from sortie import Blocker, TrackerError, TrackerSettings
 from sortie.core.observe import mark, mark_of
 from sortie.tools.tracker_api import Reach, handle
+from sortie.trackers.rest_client import Bounds
 from sortie.trackers.trust import judged_tracker
 
 pytestmark = pytest.mark.anyio
@@ -150,6 +152,16 @@ async def test_what_is_too_much_is_told_and_the_most_urgent_is_seen(connect):
     (problem,) = found.problems
     assert "1050 issues" in problem
     assert "only the first 1000" in problem
+
+
+async def test_what_is_too_large_to_be_told_at_once_is_told_in_parts(redmine, project):
+    """Anybody may write as much as he likes; the others are seen all the same."""
+    issues = [redmine.issue(project, description="x" * 20_000) for _ in range(12)]
+    bounds = Bounds(one_try=24.0, answer=100_000)
+    tracker = RedmineTracker(redmine.settings(project), bounds)
+    assert [issue.id for issue in (await tracker.fetch_candidates()).issues] == issues
+    assert await tracker.fetch_states(issues) == dict.fromkeys(issues, "Todo")
+    await tracker.aclose()
 
 
 async def test_what_each_call_costs(redmine, project, tracker):
