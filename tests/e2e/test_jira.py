@@ -160,6 +160,16 @@ def test_a_move_that_the_workflow_does_not_have_is_told_to_people(jira: JiraFake
     assert "Jira offers no transition at all" in said
 
 
+def test_doctor_says_which_issues_are_left_alone_and_nothing_is_to_be_done_about_it(
+    jira: JiraFake, site: Project
+) -> None:
+    site.workflow(settings(jira, tracker={**settings(jira)["tracker"], "excluded_authors": ["@customer"]}))
+    jira.store.add("Buy this", creator=CUSTOMER)
+    told = site.sortie("doctor", site.workflow_path.name)
+    (line,) = [line for line in told.stdout.splitlines() if "PROJ-1" in line]
+    assert line.endswith("Issue PROJ-1 is left alone: its author Carl Customer is in tracker.excluded_authors.")
+
+
 def test_doctor_tells_what_jira_lacks(jira: JiraFake, site: Project) -> None:
     jira.store.states.pop("In Review")
     jira.permissions.discard("ADD_COMMENTS")

@@ -148,7 +148,7 @@ async def tracker(config: Config) -> list[Finding]:
     return [
         *found,
         Finding("PASS", name, f"{len(candidates.issues)} active issues{left_alone}"),
-        *(Finding("WARN", "record", problem, "Correct it in the tracker.") for problem in candidates.problems),
+        *(Finding("WARN", "record", problem) for problem in candidates.problems),
         *(Finding("WARN", "issues", f"{warning}.", warning.fix) for warning in warnings_about(seen, policy)),
     ]
 
