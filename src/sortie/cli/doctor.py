@@ -33,6 +33,7 @@ from .format import clean, runnable
 from .main import DONE, FAILED
 from .printing import json_option, print_json, styled
 from .store_access import TRACKER_DEADLINE, env_file_option, workflow_argument
+from .ticker import told_when_slow
 
 GIT_DEADLINE = 10.0
 LOW_DISK_BYTES = 1024**3
@@ -79,10 +80,13 @@ def examine_everything(workflow: Path, env_file: Path | None, *, probe: bool = F
         return checks
     loaded = load_workflow(workflow, os.environ, env_file)
     config = loaded.config
+    with told_when_slow("asking the tracker"):
+        found = anyio.run(tracker, config)
+    with told_when_slow("looking for the agent"):
+        found += anyio.run(agent, loaded, env_file, probe)
     return [
         *checks,
-        *anyio.run(tracker, config),
-        *anyio.run(agent, loaded, env_file, probe),
+        *found,
         store(config),
         dashboard(config),
         workspaces(config),

@@ -15,6 +15,7 @@ from .format import clean, duration, stamp
 from .main import DONE, FAILED
 from .printing import Columns, json_option, print_json, print_table
 from .store_access import env_file_option, load_checked, load_config, looking_at, workflow_option
+from .ticker import told_when_slow
 
 if TYPE_CHECKING:
     from ..store.notifications import ChannelStanding
@@ -104,7 +105,8 @@ def test_command(names: tuple[str, ...], workflow: Path, env_file: Path | None, 
         fix = "Write one into notifications: of the workflow; docs/notifications.md shows how."
         raise SortieError(f"{workflow} has no channels.", fix=fix)
     chosen = names or tuple(config.notifications)
-    outcomes = {name: anyio.run(_try_out, config, name) for name in chosen}
+    with told_when_slow("sending"):
+        outcomes = {name: anyio.run(_try_out, config, name) for name in chosen}
     if as_json:
         print_json([{"channel": name, "sent": not error, "error": error} for name, error in outcomes.items()])
     else:

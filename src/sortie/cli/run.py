@@ -267,9 +267,11 @@ def _show_preview(workflow: Path, env_file: Path | None, *, as_json: bool) -> in
 
     from ..engine.preview import preview
     from .printing import Columns, print_json, print_table
+    from .ticker import told_when_slow
 
     load_checked(workflow, env_file)
-    found = anyio.run(partial(preview, workflow, environ=os.environ, env_file=env_file))
+    with told_when_slow("asking the tracker"):
+        found = anyio.run(partial(preview, workflow, environ=os.environ, env_file=env_file))
     for sentence in (*found.problems, *(f"{warning}. {warning.fix}" for warning in found.warnings)):
         click.echo(clean(f"warning: {sentence}"), err=True)
     if as_json:

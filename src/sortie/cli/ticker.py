@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 
 import click
 
@@ -42,3 +45,15 @@ class Ticker:
     def __exit__(self, *error: object) -> None:
         if self._has_spoken and self._on_terminal:
             click.echo("\r\x1b[K", err=True, nl=False)
+
+
+@contextmanager
+def told_when_slow(doing: str) -> Iterator[None]:
+    """For a single long wait, which has no steps."""
+    timer = Timer(QUIET_SECONDS, click.echo, (clean(f"{doing} …"),), {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

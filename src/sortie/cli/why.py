@@ -22,6 +22,7 @@ from .format import clean, runnable
 from .main import DONE, FAILED
 from .printing import json_option, print_json
 from .store_access import TRACKER_DEADLINE, complain, load_checked, load_config, looking_at, workflow_option
+from .ticker import told_when_slow
 
 if TYPE_CHECKING:
     from ..core.model import Issue
@@ -94,7 +95,8 @@ def _ask_tracker(config: Config, text: str) -> Situation:
             import anyio  # with the rest of what a tracker needs: a file is read without it
 
             load_checked(config.path)  # who looks at the store needs no keys; who asks the tracker does
-            return anyio.run(_asked, config, text)
+            with told_when_slow("asking the tracker"):
+                return anyio.run(_asked, config, text)
         issue = next((one for one in everything.issues if text in (one.id, one.identifier)), None)
         if issue is None:
             return _unknown(config, text)
