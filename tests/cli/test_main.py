@@ -152,6 +152,18 @@ def test_arguments_that_are_not_utf8_are_one_sentence(elsewhere, command):
     assert done.returncode in (0, 1, 2)
 
 
+@pytest.mark.parametrize(("command", "code"), [(("run",), 2), (("validate",), 2), (("doctor",), 1)])
+def test_a_project_in_a_directory_that_is_not_utf8_is_refused_with_the_fix(tmp_path, command, code):
+    """What is remembered of a run names its workspace, in UTF-8."""
+    directory = tmp_path / os.fsdecode(b"gr\xfc\xdfe")
+    directory.mkdir()
+    argv = [sys.executable, "-m", "sortie"]
+    subprocess.run([*argv, "init"], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    done = subprocess.run([*argv, *command], cwd=directory, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert "the path of its directory is not UTF-8 text; rename that, or move the project" in done.stdout + done.stderr
+
+
 def test_an_env_file_that_is_not_there_is_wrong_usage(scene, say):
     for command in ("run", "validate", "doctor"):
         said = say(command, "--env-file", str(scene.directory / "no.env"))

@@ -94,6 +94,7 @@ def examine(
     problems = Problems(str(path))
     variables = gather(environ, env_file, problems)
     content = read_file(path, problems)
+    _check_place(path, problems)
     digest = _digest(variables.file_content, content or b"", problems)
     document = split(content, problems) if content is not None else None
     config = None
@@ -114,6 +115,14 @@ def examine(
     # What an empty file would mean stands in, with what is wrong with that left unsaid.
     config = config or read_config(path, Tree(), variables, kinds, Problems(str(path)))
     return Examination(workflow, found, digest, config)
+
+
+def _check_place(path: Path, problems: Problems) -> None:
+    """The store and the messages of a run name places, as text."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        problems.error("the path of its directory is not UTF-8 text; rename that, or move the project")
 
 
 def _check_prompt(document: WorkflowText, config: Config | None, problems: Problems) -> None:
