@@ -54,6 +54,14 @@ def test_the_list_shows_what_waits_and_what_went_wrong_and_no_address(project: P
     assert "oneverysecretpart" not in table + before.stdout + project.output()
 
 
+def test_on_a_narrow_terminal_names_of_channels_stay_whole(project: Project):
+    project.workflow({"notifications": {"operators": {"webhook": "http://127.0.0.1:1/x"}}})
+    project.environment["COLUMNS"] = "60"
+    header, row = project.sortie("notify", "list").stdout.splitlines()
+    assert (header.split()[0], row.split()[0]) == ("channel", "operators")
+    assert max(len(header), len(row)) <= 60
+
+
 def test_doctor_names_the_channels_and_tells_nobody_anything(project: Project, sink):
     project.workflow({"notifications": {"ops": {"webhook": f"{sink.url}/oneverysecretpart"}}})
     done = project.sortie("doctor")

@@ -40,9 +40,8 @@ def list_command(workflow: Path, as_json: bool) -> int:
         click.echo("There are no channels; see notifications in the workflow.")
     else:
         rows = [_row(config, name, standing) for name, standing in standings.items()]
-        print_table(
-            Columns(("channel", "kind", "on", "waiting", "last sent", "last error"), rows, cut=("last error",))
-        )
+        headers = ("channel", "kind", "on", "waiting", "last sent", "last error")
+        print_table(Columns(headers, rows, cut=("on", "last error"), spare=("kind", "last sent")))
     return DONE
 
 
