@@ -74,6 +74,7 @@ def test_history_has_the_fields_of_a_run(look):
 def test_history_of_one_issue_and_limited(look):
     assert [row["identifier"] for row in look("history", "T-2", "--json").json()] == ["T-2"]
     assert len(look("history", "--limit", "1", "--json").json()) == 1
+    assert look("history", "--limit", str(10**30)).code == 2
 
 
 def test_history_shows_people_what_the_agent_asked_for(look):

@@ -18,12 +18,15 @@ from .store_access import issue_or_workflow_argument, load_config, looking_at, r
 
 COLUMNS = ("ended", "issue", "run", "attempt", "outcome", "turns", "tokens", "cost", "time", "reason")
 NUMBERS = ("turns", "tokens", "cost", "time")
+MOST_RUNS = 1_000_000
 SPARE = ("cost", "tokens", "attempt", "turns", "time", "ended", "run")
 
 
 @click.command("history")
 @issue_or_workflow_argument
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many runs.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_RUNS), default=20, show_default=True, help="At most this many runs."
+)
 @click.option("--status", type=click.Choice(get_args(RunStatus)), help="Only those that ended so.")
 @click.option("--agent", metavar="KIND", help="Only those of this kind of agent.")
 @click.option("--sort", type=click.Choice(SORTS), default="ended", show_default=True, help="The most of it first.")
