@@ -22,7 +22,7 @@ from tests.npm import TIME_TO_INSTALL
 from tests.store.sample import noted, seen
 
 from .browsed_scene import BrowsedScene
-from .browser import Visitors, log_in, until
+from .browser import PHONE, Visitors, log_in, until
 from .live_server import append, new_store, served
 from .server_scene import free_port
 
@@ -169,6 +169,10 @@ def test_kill_9_in_mid_stream_is_told_of_and_loses_and_repeats_nothing(scene, vi
         expect(page.locator("#stale")).to_be_visible()
         expect(page.locator("body")).to_have_class("is-live is-stale")
         assert page.evaluate("window.staleAt") - killed_at <= PATIENCE
+        expect(page.locator("#service")).to_be_hidden()  # nobody knows whether it is running
+        page.set_viewport_size(PHONE)
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+        expect(page.locator("#stale")).to_be_in_viewport()
         told = page.evaluate("window.told")
         scene.go()
         with scene.running(port):
