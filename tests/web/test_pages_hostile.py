@@ -184,6 +184,10 @@ def test_text_is_cleaned_once_for_all():
     assert len(show.lines(LONG)) == show.LONGEST_TEXT
 
 
+def test_what_took_no_time_that_people_count_is_not_called_nothing():
+    assert [show.brief(seconds) for seconds in (0.0042, 0.31, 12.0)] == ["4 ms", "0.31 s", "12.00 s"]
+
+
 def test_times_in_a_sentence_are_those_that_people_read():
     said = show.dated("since 2026-03-29T01:30:00Z, <b>2026-13-41T25:00:00Z</b>")
     assert ">2026-03-29 01:30:00</time>, &lt;b&gt;2026-13-41T25:00:00Z&lt;/b&gt;" in said

@@ -65,7 +65,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    texts = (show.line, show.lines, show.stamp, show.dated, show.clock, show.duration)
+    texts = (show.line, show.lines, show.stamp, show.dated, show.clock, show.duration, show.brief)
     amounts = (show.money, show.cost, show.tokens, show.size)
     addresses = (issue_path, show.task_path, show.run_path)
     found.filters |= {one.__name__: one for one in (*texts, *amounts, *addresses)}

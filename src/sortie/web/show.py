@@ -139,6 +139,11 @@ def duration(seconds: float | None) -> str:
     return words.duration(seconds)
 
 
+def brief(seconds: float) -> str:
+    """Of what is over at once: `4 ms`, `0.31 s`."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
+
+
 # -- amounts ----------------------------------------------------------------------------------------------------
 
 
