@@ -171,6 +171,18 @@ def test_a_phone_shows_every_page_in_its_width(page: Page):
     assert does_not_scroll_sideways(page)
 
 
+def test_no_width_of_a_window_cuts_a_column(page: Page):
+    cut = """() => [...document.querySelectorAll("main table")].filter((table) =>
+      table.getBoundingClientRect().right > table.closest(".panel").getBoundingClientRect().right + 1)
+      .map((table) => table.textContent.trim().slice(0, 40))"""
+    for path in ("/", "/issues/T-1", "/runs", "/money?days=7", "/health"):
+        page.goto(path)
+        for width in (320, 600, 761, 800, 860, 950, 1024, 1100, 1180, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert does_not_scroll_sideways(page), (path, width)
+            assert page.evaluate(cut) == [], (path, width)
+
+
 def test_on_a_phone_a_decision_and_the_last_words_are_not_behind_all_that_was_said(page: Page):
     page.set_viewport_size(PHONE)
     page.goto("/issues/T-4")
