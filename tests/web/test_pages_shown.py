@@ -136,6 +136,28 @@ def test_runs_are_chosen_sorted_and_paged_by_their_address(busy):
     assert "No run fits." in shown(busy, nonsense).text
 
 
+def test_the_agents_and_models_that_ran_lately_are_offered_to_choose_from(tmp_path):
+    now = time.time()
+    charges = [
+        ev.Charged(at=at, issue_id=name, run_id=name, usage=Usage(9, 9), day=day_of(at), model=model)
+        for name, model, at in (
+            ("1", "one-9", now),
+            ("2", "two-3", now - 86_400),
+            ("3", "old-1", now - 200 * 86_400),
+        )
+    ]
+    claims = [
+        ev.Claimed(
+            at=now, issue_id=one.issue_id, run_id=one.run_id, identifier="T", attempt=1, agent=f"by-{one.model}"
+        )
+        for one in charges
+    ]
+    with served(new_store(tmp_path / "sortie.db", *claims, *charges)) as server:
+        page = shown(server, "/runs")
+    offered = [one["value"] for one in page.named("option") if one["value"] and "selected" not in one]
+    assert [one for one in offered if "-" in one] == ["by-one-9", "by-two-3", "one-9", "two-3"]
+
+
 def test_a_run_that_told_nothing_of_its_tokens_is_not_measured_rather_than_free(busy):
     assert "not measured" in shown(busy, "/runs?text=SHOP-30").text
     assert "2 runs told nothing of what they used" in shown(busy, "/money").text

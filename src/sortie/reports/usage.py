@@ -142,6 +142,13 @@ def usage_report(
     )
 
 
+def lately_used(db: Connection, *, since: str) -> tuple[list[str], list[str]]:
+    """The agents that ran from this day on, and the models that they named."""
+    rows = db.execute("SELECT DISTINCT agent, model FROM usage WHERE day >= ?", (since,)).fetchall()
+    agents, models = ({row[place] for row in rows} - {""} for place in (0, 1))
+    return sorted(agents), sorted(models)
+
+
 def usage_of_issue(db: Connection, issue_id: str) -> Amount:
     return Amount(*db.execute(f"SELECT {_SUMS} FROM usage WHERE issue_id = ?", (issue_id,)).fetchone())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import get_args
 
 from starlette.datastructures import QueryParams
@@ -11,8 +12,10 @@ from starlette.routing import BaseRoute, Route
 
 from ...core.model import RunStatus
 from ...core.narrate import CAUSES
+from ...core.policy import day_of
 from ...reports.run_detail import run_detail
 from ...reports.runs import FURTHEST, SORTS, Sort, runs_page
+from ...reports.usage import lately_used
 from ...store.queries import find_issue
 from ..render import page
 from ..site import Site
@@ -21,6 +24,8 @@ from .parts import MOST_TEXT, number_in, prompts_told
 
 SIZE = 50
 LINES = 400
+# Agents and models of so many seconds are offered to choose from.
+LATELY = 30 * 86400.0
 LONGEST_FILTER = 200
 STATUSES: tuple[str, ...] = get_args(RunStatus)
 
@@ -43,6 +48,7 @@ def routes(site: Site) -> list[BaseRoute]:
                 page=number_in(request.query_params.get("page"), 1),
                 size=SIZE,
             )
+            agents, models = lately_used(db, since=day_of(time.time() - LATELY))
         return page(
             site,
             request,
@@ -53,6 +59,8 @@ def routes(site: Site) -> list[BaseRoute]:
             sort=sort,
             statuses=STATUSES,
             furthest=FURTHEST,
+            agents=agents,
+            models=models,
         )
 
     def run(request: Request) -> Response:
