@@ -150,6 +150,18 @@ def test_a_budget_that_is_used_up_and_an_agent_that_cannot_run_need_a_person(fil
     assert [item.agent for item in found.paused] == ["codex", "mock"]
 
 
+def test_an_agent_that_nobody_works_with_any_more_waits_for_nobody(filled, config):
+    """The workflow names another one since: no run of the old one will show whether it works again."""
+    faults = [
+        ev.ProviderPaused(at=NOW, provider=name, until=NOW + 9, detail="gone", error_kind="agent_auth")
+        for name in ("codex", "gemini/key", "claude-code")
+    ]
+    named = [seen(1, agent="gemini", provider="gemini/key"), seen(2)]
+    db = filled([*named, *faults])
+    assert [need.text for need in report(db, config).needs_person] == ["The gemini/key agent cannot run: gone"]
+    assert len(report(db, config, broken=True).needs_person) == 3, "nobody knows the rules"
+
+
 def test_an_agent_that_cannot_run_has_waited_since_its_fault_began(filled, config):
     """Each try that meets it again puts the next one off, and is no news."""
     fault: dict[str, Any] = {"provider": "mock", "detail": "gone", "error_kind": "agent_auth"}

@@ -185,7 +185,12 @@ def test_text_is_cleaned_once_for_all():
 
 
 def test_what_took_no_time_that_people_count_is_not_called_nothing():
-    assert [show.brief(seconds) for seconds in (0.0042, 0.31, 12.0)] == ["4 ms", "0.31 s", "12.00 s"]
+    assert [show.brief(seconds) for seconds in (0.0002, 0.0042, 0.31, 12.0)] == [
+        "<1 ms",
+        "4 ms",
+        "0.31 s",
+        "12.00 s",
+    ]
 
 
 def test_times_in_a_sentence_are_those_that_people_read():

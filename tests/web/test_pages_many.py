@@ -79,7 +79,13 @@ def test_several_needs_that_are_about_no_issue_are_told_apart(tmp_path):
     fault: dict[str, Any] = {"at": time.time(), "until": time.time(), "error_kind": "agent_auth"}
     held = ev.Skipped(at=time.time(), issue_id="I-1", identifier="I-1", rule="day-budget")
     faults = [ev.ProviderPaused(provider=provider, **fault) for provider in ("codex", "claude-code")]
-    with served(new_store(tmp_path / "sortie.db", _seen(1, time.time()), held, *faults)) as server:
+    theirs = [
+        ev.IssueSeen(
+            at=1.0, issue_id=name, view=View(id=name, identifier=name, title="", state="To Do", agent=name)
+        )
+        for name in ("codex", "claude-code")
+    ]
+    with served(new_store(tmp_path / "sortie.db", _seen(1, time.time()), held, *theirs, *faults)) as server:
         needs = [one["id"] for one in read(server, "/", 100_000).named("article")]
         assert len(needs) == 3
         assert [one["id"] for one in read(server, "/", 100_000).named("article")] == needs

@@ -114,10 +114,13 @@ def failed_tasks(db: Connection, schedule: Schedule, plan: Plan, hide: Hide) -> 
             )
 
 
-def standstills(db: Connection, schedule: Schedule, now: float, hide: Hide) -> Iterator[Need]:
-    """What keeps more than one issue from starting until a person acts."""
+def standstills(db: Connection, schedule: Schedule, rules: Policy | None, now: float, hide: Hide) -> Iterator[Need]:
+    """What keeps more than one issue from starting until a person acts. An agent with which nobody works any more
+    keeps none: the fault that it had stays on record, and no run will show that it is over."""
+    usual = rules.provider if rules else ""
+    in_use = {usual, *(view.provider or view.agent or usual for view in schedule.issues.values())}
     for name, pause in schedule.pauses.items():
-        if pause.is_fault:
+        if pause.is_fault and (rules is None or name in in_use):
             text = f"The {name} agent cannot run: {hide(pause.detail)}"
             yield Need(kind="agent", text=text, since=pause.since or None)
     held = {issue_id: rule for issue_id, (rule, _) in schedule.skips.items() if rule in OUT_OF_BUDGET}

@@ -217,7 +217,7 @@ def status_report(
         # Where issues were handed over to, the last good workflow said, whether a service goes on with it or not.
         handed_over = reviews(db, schedule, rules or last_policy(db) or Policy(), hide)
         failed = list(failed_tasks(db, schedule, plan, hide)) if plan else []
-        standing_still = list(standstills(db, schedule, now, hide))
+        standing_still = list(standstills(db, schedule, rules, now, hide))
         heard = {run.run_id: run for run in live.running} if live else {}
         charged = {run_id: charged_to(db, run_id) for run_id in _run_ids(schedule) if run_id not in heard}
     titles = _titles(schedule, hide)

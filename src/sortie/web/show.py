@@ -141,6 +141,8 @@ def duration(seconds: float | None) -> str:
 
 def brief(seconds: float) -> str:
     """Of what is over at once: `4 ms`, `0.31 s`."""
+    if seconds < 0.001:
+        return "<1 ms"
     return f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
 
 
