@@ -90,7 +90,7 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     @property
     def unpriced(self) -> list[str]:
         """The agents of which no price is known."""
-        return sorted({one.agent for one in self.models if not one.used.is_priced})
+        return sorted({one.agent or "unknown" for one in self.models if not one.used.is_priced})
 
 
 def usage_report(
