@@ -43,6 +43,15 @@ def test_a_port_that_nobody_asked_for_is_none(tmp_path):
         ("{public_url: 'https://[::1'}", "server.public_url: must be the address of a whole site, such as"),
         ("{public_url: 'ftp://a.example'}", "server.public_url: must be the address of a whole site, such as"),
         ("{tokens: {read: short}}", "server.tokens.read: must have at least 16 characters, not this text"),
+        (
+            "{tokens: {read: 'pässwörter-sind-kurz'}}",
+            "server.tokens.read: must be printable ASCII, because it is sent in a header, not this text",
+        ),
+        (
+            '{tokens: {read: "two lines of it\\nand more"}}',
+            "server.tokens.read: must be printable ASCII, because it is sent in a header, not this text",
+        ),
+        ("{tokens: {read: '  short         '}}", "server.tokens.read: must have at least 16 characters, not this"),
         ("{tokens: {operate: $NO}}", "server.tokens.operate: uses $NO, which is not set; set it, or write"),
         ("{tokens: {write: x}}", "server.tokens.write: there is no such key in server.tokens"),
         ("{webhook_secret: [a]}", "server.webhook_secret: must be text, not a list"),
@@ -76,6 +85,12 @@ def test_an_address_that_other_machines_reach_needs_a_token(tmp_path, host):
     assert load_text(tmp_path, section + f"  tokens: {{metrics: {TOKEN}}}\n").config.server.host == told
     assert load_text(tmp_path, section, SORTIE_SERVER_TOKENS_READ=TOKEN).config.server.host == told
     assert load_text(tmp_path, section + "  port: 0\n").config.server.host == told
+
+
+def test_a_token_is_what_can_be_sent_however_its_file_ended(tmp_path):
+    """Who reads a header takes no spaces at its ends, and files of secrets end with a line."""
+    section = SETTINGS + "server: {tokens: {operate: $OP}}\n"
+    assert load_text(tmp_path, section, OP=f" {TOKEN}\n").config.server.tokens.operate == TOKEN
 
 
 def test_one_mistake_in_a_token_is_not_reported_as_two(tmp_path):

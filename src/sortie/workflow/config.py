@@ -17,7 +17,7 @@ from ..core.model import TokenRates
 from ..core.policy import Limits, Policy
 from ..protocol.web_address import is_loopback
 from .channels import ChannelConfig
-from .fields import Address, FilePath, Flag, Milliseconds, PlainText, Texts, WebAddress, Whole
+from .fields import Address, FilePath, Flag, Milliseconds, PlainText, Texts, Token, WebAddress, Whole
 
 # Sections of other implementations that are refused.
 UNSUPPORTED = frozenset({"self_review", "reactions", "ci_feedback", "worker"})
@@ -115,7 +115,8 @@ class LoggingConfig(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
-_TOKEN = PlainText(env=True, expand="anywhere", secret=True, shortest=SHORTEST_TOKEN)
+_TOKEN = Token(env=True, expand="anywhere", secret=True, shortest=SHORTEST_TOKEN)
+_SECRET = PlainText(env=True, expand="anywhere", secret=True, shortest=SHORTEST_TOKEN)
 
 
 class TokensConfig(Struct, frozen=True, kw_only=True):
@@ -143,7 +144,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     port: Annotated[int | None, Whole(least=0, most=65535, env=True)] = None
     host: Annotated[str, Address(env=True)] = "127.0.0.1"
     public_url: Annotated[str, WebAddress(env=True)] = ""
-    webhook_secret: Annotated[str, _TOKEN] = ""
+    webhook_secret: Annotated[str, _SECRET] = ""
     tokens: TokensConfig = TokensConfig()
 
     @property

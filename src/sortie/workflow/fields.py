@@ -66,6 +66,16 @@ class PlainText(Kind, frozen=True, kw_only=True):
         return value
 
 
+class Token(PlainText, frozen=True, kw_only=True):
+    """What programs show in a header, which has no other characters, and whose spaces at the ends do not count."""
+
+    def read(self, value: Any) -> str:
+        text = super().read(value.strip() if isinstance(value, str) else value)
+        if not (text.isascii() and text.isprintable()):
+            raise Unfit("must be printable ASCII, because it is sent in a header")
+        return text
+
+
 class Address(PlainText, frozen=True, kw_only=True):
     """Where something listens: a literal, because what a name stands for can change."""
 
