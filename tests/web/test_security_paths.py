@@ -174,6 +174,18 @@ def test_a_body_that_is_too_large_is_not_read(server):
     assert server.raw(f"{head}Connection: close\r\n\r\n".encode()).split()[1] == b"413"
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_request_with_two_ends_is_refused_and_what_comes_after_either_is_not_read(server, method):
+    """A proxy before us may have believed the other one: then the rest is what somebody else sends on."""
+    head = f"{method} /api/v1/refresh HTTP/1.1\r\nHost: {server.authority}\r\n"
+    hidden = f"GET /livez HTTP/1.1\r\nHost: {server.authority}\r\n\r\n"
+    lengths = f"Content-Length: {len(hidden) + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    said = server.raw(f"{head}{lengths}{hidden}".encode())
+    assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"two_lengths" in said
+    assert said.count(b"HTTP/1.1 ") == 1
+
+
 @given(st.text())
 def test_whatever_is_wanted_the_way_on_is_a_path_of_ours(text):
     found = local_path(text)

@@ -109,6 +109,8 @@ class Guard:
     async def _admit(self, connection: Connection, receive: Receive) -> Receive:
         """Let the request through, or raise; answers from where its body is to be read."""
         method, path, headers = connection["method"], connection["path"], connection["headers"]
+        if checks.has_two_ends(headers):
+            raise Refusal(400, "two_lengths", "The request says in two ways where it ends; send one of them.")
         if path != SIGNED and not self._is_public(headers):
             self._require_our_name(connection)
         if checks.is_of_another_site(method, headers):

@@ -44,6 +44,11 @@ def authority(text: str, scheme: str = "http") -> tuple[str, int] | None:
     return host, int(port) if port else _USUAL_PORT[scheme]
 
 
+def has_two_ends(headers: Headers) -> bool:
+    """Whether a proxy may have taken another part of what was sent for the request than we do."""
+    return {b"content-length", b"transfer-encoding"} <= {key for key, _ in headers}
+
+
 def is_for_us(headers: Headers, names: Collection[str], port: int) -> bool | None:
     """Whether the request was sent to one of these names; None where it does not say to which."""
     said = authority(header(headers, b"host"))

@@ -22,6 +22,7 @@ Reading on loopback is open; everything else needs a token: `Authorization: Bear
 COMMON = (
     (400, "invalid_parameter"),
     (400, "bad_host"),
+    (400, "two_lengths"),
     (401, "no_token"),
     (401, "bad_token"),
     (403, "scope"),

@@ -45,8 +45,9 @@ class Refusal(Exception):
 
     def answer(self, connection: Connection, target: str = "") -> Response:
         """`target` is where who logs in goes on to; the address that was asked for if left out."""
-        # What is left of the request is not waited for.
-        headers = {"connection": "close"} if connection["method"] not in ("GET", "HEAD") else {}
+        # What is left of the request is not waited for, nor what follows one that nobody understands.
+        is_over = connection["method"] in ("GET", "HEAD") and self.status != HTTPStatus.BAD_REQUEST
+        headers = {} if is_over else {"connection": "close"}
         if self.status == HTTPStatus.UNAUTHORIZED:
             headers["www-authenticate"] = 'Bearer realm="sortie"'
         if connection["path"].startswith(API):
