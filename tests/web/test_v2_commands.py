@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import get_args
 
 import pytest
@@ -16,6 +17,7 @@ from sortie.core.operator import LONGEST_ANSWER
 from sortie.engine.operator_commands import ANSWER, REFRESH
 from sortie.sources import plan_commands
 from sortie.store.commands import CommandRow, pending_commands
+from sortie.store.connect import connect_existing
 from sortie.web.api_v2_commands import Verb
 from sortie.web.pages.commands import ISSUE_VERBS, TASK_VERBS
 from sortie.web.tokens import new_token
@@ -110,6 +112,17 @@ def test_nothing_is_asked_of_the_service_without_a_token(server):
     assert refused.status == 401
     with server.site.looking() as db:
         assert pending_commands(db) == []
+
+
+def test_a_store_that_takes_no_command_is_said_to_be_what_it_is(server):
+    headers = {"Authorization": server.bearer(), "Content-Type": "application/json"}
+    with closing(connect_existing(server.site.database)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = server.request("POST", f"{ROOT}/commands", headers, '{"verb": "refresh"}')
+        assert server.get(f"{ROOT}/inbox").status == 200, "reading goes on meanwhile"
+    assert (refused.status, refused.code) == (503, "store_unavailable")
+    assert refused.json["error"]["message"].startswith("The store cannot be used: ")
+    assert "is kept busy by another program" in refused.json["error"]["message"]
 
 
 def test_a_site_that_only_looks_takes_no_commands(tmp_path):

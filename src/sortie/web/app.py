@@ -24,7 +24,7 @@ from .site import Site
 WORDS = {
     HTTPStatus.NOT_FOUND: ("not_found", "There is nothing at this address."),
     HTTPStatus.METHOD_NOT_ALLOWED: ("method_not_allowed", "This address knows no such method."),
-    HTTPStatus.SERVICE_UNAVAILABLE: (STORE_UNAVAILABLE, "The store cannot be read."),
+    HTTPStatus.SERVICE_UNAVAILABLE: (STORE_UNAVAILABLE, "The store cannot be used."),
 }
 
 
@@ -38,7 +38,7 @@ def make_app(site: Site) -> Starlette:
         return _answer(site, request, error.status_code, "", dict(error.headers or {}))
 
     def unreadable(request: Request, error: Exception) -> Response:
-        return _answer(site, request, HTTPStatus.SERVICE_UNAVAILABLE, f"The store cannot be read: {error}")
+        return _answer(site, request, HTTPStatus.SERVICE_UNAVAILABLE, f"The store cannot be used: {error}")
 
     app = Starlette(
         routes=routes,

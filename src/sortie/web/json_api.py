@@ -76,7 +76,7 @@ class Address:
         except Problem as problem:
             answer = problem.answer()
         except (SortieError, sqlite3.Error) as error:
-            answer = Problem(503, self.unreadable, f"The store cannot be read: {error}").answer()
+            answer = Problem(503, self.unreadable, f"The store cannot be used: {error}").answer()
         except Exception:
             # One bad request must not end a connection that others wait on; who runs the service sees why.
             traceback.print_exc(file=sys.stderr)
