@@ -45,7 +45,10 @@ def wanted(path: str, method: str, *, on_loopback: bool) -> str:
         if on_loopback or path.startswith("/static/") or path == "/favicon.ico":
             return ""
         return "metrics" if path == "/metrics" else "read"
-    if path.startswith("/webhooks/") or (path.startswith("/api/v1/") and on_loopback):
+    if path.startswith("/webhooks/"):
+        return ""
+    # Of these one asks for a look, and all others know no method that changes anything.
+    if on_loopback and (path.startswith("/api/v1/") or path in ("/livez", "/readyz")):
         return ""
     return "operate"
 

@@ -33,6 +33,7 @@ SHOWS_NOTHING = (*LOGIN_AND_LOGOUT, addresses.FAVICON)
 SIGNED = addresses.TRACKER_WEBHOOK
 # The older surface has one address that changes anything, which asks for a look; on loopback it is open, as it was.
 FIRST_API = f"{addresses.API_V1}/"
+PROBES = ("/livez", "/readyz")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -165,7 +166,8 @@ class Guard:
 
     async def _require_permission(self, connection: Connection, access: Access, by_cookie: bool) -> None:
         path: str = connection["path"]
-        is_free = path in (*LOGIN_AND_LOGOUT, SIGNED) or (path.startswith(FIRST_API) and access.reads_freely)
+        is_first = path.startswith(FIRST_API) or path in PROBES
+        is_free = path in (*LOGIN_AND_LOGOUT, SIGNED) or (is_first and access.reads_freely)
         if not is_free:
             if self.site.read_only:
                 said = "This site only shows what is in the store; `sortie run` serves one that can change things."
