@@ -161,7 +161,9 @@ def test_a_project_in_a_directory_that_is_not_utf8_is_refused_with_the_fix(tmp_p
     subprocess.run([*argv, "init"], cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     done = subprocess.run([*argv, *command], cwd=directory, capture_output=True, text=True, timeout=60)
     assert done.returncode == code
-    assert "the path of its directory is not UTF-8 text; rename that, or move the project" in done.stdout + done.stderr
+    assert (
+        "the path of its directory is not UTF-8 text; rename that, or move the project" in done.stdout + done.stderr
+    )
 
 
 def test_an_env_file_that_is_not_there_is_wrong_usage(scene, say):

@@ -193,9 +193,9 @@ async def test_a_look_that_is_due_waits_for_nothing(looker, source):
             looker.stop()
 
 
-@pytest.mark.parametrize("cost", [1, 2, 5, 20, 45])
+@pytest.mark.parametrize("cost", [1, 2, 5, 10, 45])
 def test_looks_that_are_asked_for_without_end_leave_calls_to_those_that_are_due(cost):
-    """As by the webhooks of a busy tracker."""
+    """As by the webhooks of a busy tracker. GitHub allows 30 searches in a minute."""
     now = 0.0
     budget = CallBudget(120, lambda: now)
 
@@ -205,6 +205,7 @@ def test_looks_that_are_asked_for_without_end_leave_calls_to_those_that_are_due(
     for _ in range(500):
         before = use()
         assert [budget.take(look=True) for _ in range(cost)] == [0.0] * cost
+        assert use().made <= max(30, 2 * cost)
         now += 0.3 + pause_for_calls(before, use())
 
 
@@ -272,15 +273,6 @@ async def test_the_next_outage_is_told_again(looker, source, outage):
     source.trouble = None
     await looker.look()
     assert await outage(REFUSED, 2, 3) == ["error"]
-
-
-async def test_when_it_looked_last_is_told_by_the_calendar(looker):
-    """People and boards compare it with theirs, which may have been set since the service started."""
-    clock = looker._context.clock
-    looked = clock.now()
-    clock.set_ahead(7200)
-    clock.advance(3)
-    assert live_report(looker._context, []).last_look_at == looked + 7200
 
 
 async def test_of_what_waits_and_is_parked_the_first_are_reported_and_how_many(looker):

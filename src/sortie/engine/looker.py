@@ -26,9 +26,11 @@ PAUSE_FOR_EACH_SECOND = 20
 LONGEST_PAUSE = 1.0
 PAUSE_AFTER_A_FAILURE = 1.0
 # A busy tracker sends a webhook for all that happens, our own writes among it. With a look for each the calls that
-# looks have would be used up in seconds, and nothing start for the rest of the minute: so those that somebody asks for
-# are spread over it, and there is none while half of its calls are used. What is due is due.
-SHARE_OF_ASKED = 1 / 2
+# looks have would be used up in seconds, and nothing start for the rest of the minute. So those that somebody asks
+# for are spread over it and take a fifth of its calls (servers allow fewer searches than other calls), and there is
+# none while half of them are used, by whomever. What is due is due.
+SHARE_OF_ASKED = 1 / 5
+USED_ENOUGH = 1 / 2
 # What may pass by itself is nothing for people before it has lasted so long.
 TOLD_AFTER = 300.0
 # What a file answers until somebody does something about it; no network does.
@@ -77,8 +79,8 @@ class Looker:
         self._scope.cancel()
 
     async def run_forever(self, *, hurried: bool = False) -> None:
-        """`hurried`: because somebody waits for the end, the next try comes soon after a failure, and a look that is
-        asked for at once."""
+        """`hurried`: because somebody waits for the end, the next try comes soon after a failure, and a look that
+        is asked for at once."""
         with self._scope:
             while True:
                 self._asked = anyio.Event()
@@ -96,7 +98,10 @@ class Looker:
 
     async def _until_affordable(self, earliest: float) -> None:
         await anyio.sleep_until(earliest)
-        while (use := self._context.source.call_use()) and use.made >= use.per_minute * SHARE_OF_ASKED:
+        while True:
+            use = self._context.source.call_use()
+            if use is None or use.made < use.per_minute * USED_ENOUGH:
+                return
             await anyio.sleep(LONGEST_PAUSE)
 
     def _pause(self, hurried: bool) -> float:
@@ -209,7 +214,7 @@ class Looker:
 
 
 def pause_for_calls(before: CallUse | None, after: CallUse | None) -> float:
-    """How long the next look waits, if it is asked for, after one before and after which so many calls were made."""
+    """For how long after a look, before and after which so many calls were made, none is taken for the asking."""
     if before is None or after is None:
         return 0.0
     return max(after.made - before.made, 0) * MINUTE / (after.per_minute * SHARE_OF_ASKED)
