@@ -40,6 +40,15 @@ def test_a_workflow_that_is_gone_hides_no_store(scene, say):
     assert say("unpark", "T-1").code == 0
 
 
+@pytest.mark.parametrize("command", ["status", "history", "why T-1", "web", "answer T-1 Yes", "token list"])
+def test_a_name_that_is_mistyped_leads_to_no_other_store(scene, capsys, command):
+    scene.issue(1, BLOCK)
+    assert scene.run("run", "--until-idle").returncode == 3
+    said = ask(capsys, *command.split(), "-w", str(scene.workflow.with_name("WORKFLOWS.md")))
+    assert (said.code, said.out) == (2, "")
+    assert "WORKFLOWS.md" in said.err
+
+
 @pytest.mark.parametrize(
     ("command", "knows_a_store_alone"),
     [("token list", True), ("history", True), ("notify list", False), ("notify test", False), ("status", False)],

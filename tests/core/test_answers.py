@@ -52,6 +52,25 @@ def test_an_answer_frees_a_parked_issue_and_is_a_comment_once(name):
     assert (claimed.attempt, claimed.session_id, claimed.cause) == (4, "s1", "unparked")
 
 
+@pytest.mark.parametrize("before", [parked(), running()])
+def test_the_same_answer_twice_is_told_and_shown_once(before):
+    """A person types the command again, or two do."""
+    made = schedule(before)
+    assert said(made, number=1).events
+    assert said(made, number=2) == Reply(True, "D-1 has this answer already; it is told once.", issue_id="1")
+    assert said(made, "Or 9090.", number=3).events
+    assert [one.text for one in made.answers_for("1")] == ["Use port 8080.", "Or 9090."]
+
+
+def test_the_same_answer_counts_again_once_a_turn_has_worked_with_it():
+    made = schedule(running())
+    said(made, number=1)
+    begin(made)
+    assert said(made, number=2).events == ()
+    complete(made)
+    assert said(made, number=3).events
+
+
 @pytest.mark.parametrize("kind", ["signal", "error", "operator", "budget"])
 def test_whatever_it_is_parked_for_it_goes_on_as_after_unpark(kind):
     made = schedule(parked(kind=kind))

@@ -16,7 +16,7 @@ from ..errors import ConfigurationError, SortieError
 from ..plugins import kinds
 from ..store.connect import connect_readonly
 from ..store.lock import workflow_holder_of
-from ..store.queries import find_issue
+from ..store.queries import find_issue, last_opened_for
 from ..store.sqlite_errors import explained
 from ..workflow.config import Config
 from ..workflow.loader import Examination, examine
@@ -156,11 +156,19 @@ def examine_config(workflow: Path) -> Examination:
         return replace(found, config=replace(found.config, db_path=workflow.absolute()))
     config = _as_served(found.config)
     if found.workflow is None:
-        if not config.db_path.exists():
+        if not config.db_path.exists() or not _is_that_of(config, workflow):
             load_checked(workflow)  # raises with every problem
         what = "is broken (`sortie validate` says how)" if workflow.exists() else "is gone"
         complain(f"{workflow} {what}; this is {config.db_path}.")
     return replace(found, config=config)
+
+
+def _is_that_of(config: Config, workflow: Path) -> bool:
+    """Whether the store is one that this workflow had, should it be gone; else its name is mistyped."""
+    if workflow.exists():
+        return True
+    with looking_at(config) as db:
+        return Path(last_opened_for(db)).name in ("", workflow.name)
 
 
 def _is_store(path: Path) -> bool:

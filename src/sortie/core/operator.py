@@ -80,13 +80,16 @@ def problem_with_answer(text: str) -> str:
 
 def answer(schedule: Schedule, issue: str, text: str, now: float, *, answer_id: str, comment: str) -> Reply:
     """What a person says to the agent of an issue, whatever that is doing: it is told with its next turn, and an
-    issue that is parked is freed as `unpark` frees it. `comment` is what the tracker is to be told, if anything."""
+    issue that is parked is freed as `unpark` frees it. `comment` is what the tracker is to be told, if anything. What
+    is said twice before the agent has worked with it, as by a person who types the command again, counts once."""
     issue_id = find(schedule, issue)
     if issue_id is None:
         return Reply(False, f"{issue} is not known; `sortie status` lists what is.")
     if problem := problem_with_answer(text):
         return Reply(False, problem, issue_id=issue_id)
     name = name_of(schedule, issue_id)
+    if issue_id not in schedule.parked and any(one.text == text for one in schedule.answers_for(issue_id)):
+        return Reply(True, f"{name} has this answer already; it is told once.", issue_id=issue_id)
     events: list[ev.AnyEvent] = [ev.Answered(at=now, issue_id=issue_id, answer_id=answer_id, text=text)]
     if comment:
         effect_id = f"{answer_id}.answer"
