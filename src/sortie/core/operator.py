@@ -80,8 +80,8 @@ def problem_with_answer(text: str) -> str:
 
 def answer(schedule: Schedule, issue: str, text: str, now: float, *, answer_id: str, comment: str) -> Reply:
     """What a person says to the agent of an issue, whatever that is doing: it is told with its next turn, and an
-    issue that is parked is freed as `unpark` frees it. `comment` is what the tracker is to be told, if anything. What
-    is said twice before the agent has worked with it, as by a person who types the command again, counts once."""
+    issue that is parked is freed as `unpark` frees it. `comment` is what the tracker is to be told, if anything.
+    What is said twice before the agent has worked with it, as by a person who types it again, counts once."""
     issue_id = find(schedule, issue)
     if issue_id is None:
         return Reply(False, f"{issue} is not known; `sortie status` lists what is.")
