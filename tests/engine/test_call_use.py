@@ -36,12 +36,9 @@ async def left_by(its: Scene) -> CallFigures:
 async def test_what_the_server_allows_is_left_in_the_store(tracked):
     its = tracked()
     its.tracker = Counted([issue("a")])
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Opened)
-            found = await left_by(its)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Opened)
+        found = await left_by(its)
     assert found == CallFigures(
         as_of=its.clock.now(), made=3, per_minute=60, limit=5000, remaining=4988, resets_at=2e9
     )
@@ -53,12 +50,9 @@ async def test_that_nothing_is_asked_for_a_while_is_left_there_too(tracked):
     its.tracker = Counted([])
     its.tracker.use = CallUse(made=3, per_minute=60, held_until=its.clock.now() + 600)
     its.limited(600.0)
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Opened)
-            found = await left_by(its)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Opened)
+        found = await left_by(its)
     assert found.held_until == its.clock.now() + 600
 
 
@@ -72,10 +66,7 @@ async def test_a_tracker_that_has_nothing_to_tell_of_it_leaves_nothing(tracked, 
     its = tracked()
     its.tracker = Counted([issue("a")])
     its.tracker.use = use
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            its.start(tasks)
-            await its.heard.wait(ev.Settled, "a")
-            await its.asked("list", 2)
-            its.orchestrator.drain()
+    async with its.running():
+        await its.heard.wait(ev.Settled, "a")
+        await its.asked("list", 2)
     assert figures(its) is None

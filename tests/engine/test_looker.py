@@ -275,6 +275,15 @@ async def test_the_next_outage_is_told_again(looker, source, outage):
     assert await outage(REFUSED, 2, 3) == ["error"]
 
 
+async def test_when_it_looked_last_is_told_by_the_calendar(looker):
+    """People and boards compare it with theirs, which may have been set since the service started."""
+    clock = looker._context.clock
+    looked = clock.now()
+    clock.set_ahead(7200)
+    clock.advance(3)
+    assert live_report(looker._context, []).last_look_at == looked + 7200
+
+
 async def test_of_what_waits_and_is_parked_the_first_are_reported_and_how_many(looker):
     schedule = looker._context.schedule
     for number in range(100):
