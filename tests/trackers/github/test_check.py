@@ -27,6 +27,8 @@ def test_the_usual_settings_are_fine() -> None:
     assert GitHubTracker.check(settings()) == []
     assert GitHubTracker.check(settings(options={"sub_issues": "ignore"}, active_states=("open", "todo"))) == []
     assert GitHubTracker.check(settings(terminal_states=("closed",), project="My-Org/my.repo_1")) == []
+    people = ("octocat", "some-bot[bot]", "ann_acme", "@MEMBER", "@owner", "@first_time_contributor")
+    assert GitHubTracker.check(settings(trusted_authors=people)) == []
 
 
 def test_an_app_needs_its_key_and_no_token(tmp_path: Path) -> None:
@@ -71,6 +73,11 @@ BAD = (None, 0, "0", "", -1, 1.5)
         ({"options": {"renamed_from": None}}, "github.renamed_from"),
         ({"options": {"sub_issues": "maybe"}}, "github.sub_issues"),
         ({"options": {"etag_cache_size": 5}}, "github.etag_cache_size"),
+        ({"trusted_authors": ("octocat", "@MEMBERS")}, "tracker.trusted_authors"),
+        ({"trusted_authors": ("MEMBER",)}, "tracker.trusted_authors"),
+        ({"trusted_authors": ("Ann Smith",)}, "tracker.trusted_authors"),
+        ({"trusted_authors": ("ann@example.com",)}, "tracker.trusted_authors"),
+        ({"trusted_authors": ("@octocat",)}, "tracker.trusted_authors"),
         ({"active_states": ()}, "tracker.active_states"),
         ({"active_states": ("a,b",)}, "tracker.active_states"),
         ({"active_states": ("x" * 51,)}, "tracker.active_states"),

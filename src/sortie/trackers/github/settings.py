@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ...protocol.foreign_text import readable
 from ..rest_client import endpoint_problem
 from ..tracker import TrackerSettings
 from .states import CLOSED, OPEN, States
@@ -26,6 +27,11 @@ NO_PART_OF_A_PATH = (".", "..")
 MOST_LISTED_STATES = 20
 
 _PROJECT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+")
+# What GitHub says of an author, and what a login can be; `_` is in those that companies manage.
+ASSOCIATIONS = (
+    "OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIME_CONTRIBUTOR", "FIRST_TIMER", "MANNEQUIN", "NONE",
+)  # fmt: skip
+_LOGIN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*(\[bot\])?")
 _APP_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _APP = "a token in `tracker.api_key`, or a GitHub App in `github.app_id` and `github.private_key_path`"
 
@@ -73,7 +79,21 @@ def problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     elif urlsplit(settings.endpoint).hostname in PUBLIC and urlsplit(settings.endpoint).path.strip("/"):
         problem = "`endpoint` has a path that github.com does not have; leave `endpoint` out there."
         found.append(("tracker.endpoint", problem))
+    found += _author_problems(settings)
     return [*found, *_option_problems(settings), *_access_problems(settings), *_state_problems(settings)]
+
+
+def _author_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
+    """Who is named so that GitHub calls nobody so would be trusted without ever being it."""
+    words = {f"@{word}" for word in ASSOCIATIONS}
+    for entry in settings.trusted_authors:
+        is_word = entry.startswith("@")
+        if entry in ASSOCIATIONS or (entry.upper() not in words if is_word else not _LOGIN.fullmatch(entry)):
+            problem = f'has "{readable(entry, 100)}", by which GitHub knows nobody'
+            known = ", ".join(f"`@{word}`" for word in ASSOCIATIONS[:4])
+            said = f"`trusted_authors` {problem}; write a login, or what GitHub says of authors, such as {known}."
+            return [("tracker.trusted_authors", said)]
+    return []
 
 
 def _option_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
