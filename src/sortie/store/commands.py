@@ -39,15 +39,8 @@ class CommandTold(Struct, frozen=True):
 def add_commands(path: Path, verb: str, issues: Sequence[str], text: str = "") -> list[int]:
     """Leave commands for the orchestrator, running now or started later, all or none; answers their numbers."""
     said = without_surrogates(text)
-    now = time.time()
     with changing(path) as db:
-        return [
-            db.execute(
-                "INSERT INTO commands (at, verb, issue, text) VALUES (?, ?, ?, ?) RETURNING id",
-                (now, verb, issue, said),
-            ).fetchone()[0]
-            for issue in issues
-        ]
+        return [_add(db, verb, issue, said) for issue in issues]
 
 
 def ask_for_look(path: Path) -> bool:
@@ -55,8 +48,17 @@ def ask_for_look(path: Path) -> bool:
     with closing(connect_readonly(path)) as db:
         if any(command.verb == "refresh" for command in pending_commands(db)):
             return False
-    add_commands(path, "refresh", [""])
+    with changing(path) as db:
+        # Webhooks ask without end, and nobody wants to know what became of it.
+        db.execute("DELETE FROM commands WHERE verb = 'refresh' AND done_at IS NOT NULL")
+        _add(db, "refresh", "", "")
     return True
+
+
+def _add(db: Connection, verb: str, issue: str, text: str) -> int:
+    sql = "INSERT INTO commands (at, verb, issue, text) VALUES (?, ?, ?, ?) RETURNING id"
+    (number,) = db.execute(sql, (time.time(), verb, issue, text)).fetchone()
+    return int(number)
 
 
 def pending_commands(db: Connection) -> list[CommandRow]:
