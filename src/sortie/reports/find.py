@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from sqlite3 import Connection
 
 from msgspec import Struct
 
+from ..core.redact import Hide
 from ..store.load import snapshot
 from .runs import NEWEST, like
-
-Hide = Callable[[str], str]
 
 MOST_FOUND = 25
 
