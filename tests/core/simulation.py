@@ -81,19 +81,22 @@ class Simulation:
     def post(self, *events: ev.AnyEvent) -> None:
         for event in events:
             check_event(self.schedule, event, self.people.snapshot(), self.now)
+            known = self.schedule.issues.get(event.issue_id)
             change = apply(self.schedule, event)
             self.queue.touch(self.schedule, event, [touched for touched, _ in change.rows])
             self.log.append(event)
             if outdates(event):
                 self._outdated.add(event.issue_id)
             if isinstance(event, ev.IssueLeft):
-                self._forget(event.issue_id)
+                self._forget(event.issue_id, known.state if known else "")
             write(self._database, [change])
 
-    def _forget(self, issue_id: str) -> None:
-        """An issue that waits for what people answered leaves only when it is over, or gone from the tracker."""
-        state = self.people.snapshot()[issue_id].state if issue_id in self.people.issues else ""
-        owed = self.unheard.pop(issue_id, None) and state and not self.policy.is_terminal(state)
+    def _forget(self, issue_id: str, seen: str) -> None:
+        """An issue that waits for what people answered leaves only when it is gone from the tracker, or over, or was
+        over when it was seen last: from then on nobody asks where it went."""
+        state = self.people.issues[issue_id].state if issue_id in self.people.issues else ""
+        can_go_on = state and not self.policy.is_terminal(state) and not self.policy.is_terminal(seen)
+        owed = self.unheard.pop(issue_id, None) and can_go_on
         assert not owed, "an answer is forgotten whose issue can go on"
 
     # -- ticks ------------------------------------------------------------------------------------------------

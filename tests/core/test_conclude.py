@@ -358,6 +358,13 @@ def test_an_issue_that_is_gone_is_known_to_be_gone_before_the_next_decision():
     assert isinstance(settled, ev.Settled)
 
 
+def test_an_issue_that_came_back_while_its_run_ended_for_being_gone_is_still_there():
+    """And what a person answered meanwhile is not forgotten."""
+    back = schedule(running(stop="gone"))
+    (settled,) = concluded(back, stopped_by(ended("cancelled"), "gone", "the issue left"), state="Todo")
+    assert isinstance(settled, ev.Settled)
+
+
 def test_a_turn_that_was_charged_and_did_not_complete_is_returned_where_the_agent_could_not_run():
     outcome = ended("failed", error="not found", error_kind="agent_not_found", retryable=False, turns=0)
     *_, settled = concluded(schedule(running(agent="command", turn=1)), outcome)

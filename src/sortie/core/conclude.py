@@ -191,6 +191,8 @@ def _new_view(
     view = schedule.issues.get(claim.issue_id)
     if view is None:
         return []
+    if claim.stop == "gone":
+        return []  # a look found it gone, and where there is a view, a later one found it again
     if outcome.stop == "gone":
         return [ev.IssueLeft(at=now, issue_id=claim.issue_id, identifier=claim.identifier)]
     seen = replace(view, state=view.state if state is None else state, memo=view.memo if memo is None else memo)
