@@ -48,7 +48,7 @@ ALLOWED["__init__"] = {*ALLOWED}
 # Modules of ours that run as processes, and the file that may start each: arrows that no import shows. Who starts
 # one loads nothing of it.
 STARTED = {
-    "sortie.notify": "engine/notifying.py",
+    "sortie.notify": "engine/notifier_process.py",
     "sortie.notify.addresses": "workflow/address_check.py",
     "sortie.testing.remote_worker": "testing/remote_host.py",
     "sortie.web": "engine/dashboard.py",

@@ -6,10 +6,10 @@ import json
 import re
 from pathlib import Path
 
-from sortie.engine.notifying import LAST_WORDS
+from sortie.engine.notifier_process import DRAIN_SECONDS
 from sortie.notify.channel_sender import FIRST_PAUSE, GIVES_UP_AFTER, LONGEST_PAUSE
 from sortie.notify.message import MOST_ITEMS, MOST_LINES, Item
-from sortie.workflow.channels import OCCASIONS, ChannelConfig
+from sortie.workflow.channels import EVENT_KINDS, ChannelConfig
 from sortie.workflow.loader import examine
 
 PAGE = (Path(__file__).parents[2] / "docs/notifications.md").read_text("utf-8")
@@ -36,14 +36,14 @@ def test_the_json_that_is_shown_has_the_fields_of_a_message():
     assert tuple(json.loads(shown)) == Item.__struct_fields__
 
 
-def test_the_page_names_every_occasion():
-    assert tuple(re.findall(r"^\| `(\w+)` \| (?!sent)", PAGE, re.M)) == (*OCCASIONS,)
+def test_the_page_names_every_kind_of_event():
+    assert tuple(re.findall(r"^\| `(\w+)` \| (?!sent)", PAGE, re.M)) == (*EVENT_KINDS,)
 
 
 def test_the_figures_of_the_page_are_those_in_force():
     assert f"`digest_seconds` ({ChannelConfig().digest_seconds})" in PAGE
     assert f"first {MOST_ITEMS} of them" in PAGE
-    figures = (MOST_LINES, FIRST_PAUSE, LONGEST_PAUSE, GIVES_UP_AFTER, LAST_WORDS)
+    figures = (MOST_LINES, FIRST_PAUSE, LONGEST_PAUSE, GIVES_UP_AFTER, DRAIN_SECONDS)
     assert figures == (20, 5.0, 3600.0, 3 * 86400.0, 6.0)
     for words in ("names twenty", "after 5 s", "up to an hour", "After three days", "up to six seconds"):
         assert words in PAGE

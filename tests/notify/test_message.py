@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sortie.core import events as ev
 from sortie.core.redact import Redactor
 from sortie.notify.message import MOST_ITEMS, Message, compose, without_calls
-from sortie.notify.occasions import look
-from sortie.store.notifications import Occasion
+from sortie.notify.notifiable_events import find_notifications
+from sortie.store.notifications import Notification
 
 from .scene import parked, seen
 
@@ -31,9 +31,9 @@ HOSTILE = [
 ]
 
 
-def occasion(number: int = 1, **more: str) -> Occasion:
+def notification(number: int = 1, **more: str) -> Notification:
     fields = {"kind": "parked", "issue_id": str(number), "identifier": f"T-{number}", "title": "A", "text": "why?"}
-    return Occasion(seq=number, at=1_700_000_000.0, **{**fields, **more})
+    return Notification(seq=number, at=1_700_000_000.0, **{**fields, **more})
 
 
 def of(text: str, scene) -> Message:
@@ -41,8 +41,8 @@ def of(text: str, scene) -> Message:
     view = ev.View(id="1", identifier=text[:300], title=text, state="To Do")
     asked = ev.Parked(at=time.time(), issue_id="1", identifier=text[:300], park=parked(1, text).park)
     scene.happens(ev.IssueSeen(at=time.time(), issue_id="1", view=view), asked)
-    found = look(scene.db, 0, Redactor(["a-secret-of-ours"]).text)
-    return compose("store:ops", found.occasions, DASHBOARD)
+    found = find_notifications(scene.db, 0, Redactor(["a-secret-of-ours"]).text)
+    return compose("store:ops", found.notifications, DASHBOARD)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
@@ -74,8 +74,8 @@ def test_secrets_are_not_told(scene):
     assert "a-secret-of-ours" not in of(f"{'x' * 190}a-secret-of-ours", scene).json().decode()
 
 
-def test_one_occasion_is_told_with_its_reason_and_its_page():
-    message = compose("store:ops", [occasion(title="Paint it", text="Which colour?")], DASHBOARD)
+def test_one_notification_is_told_with_its_reason_and_its_page():
+    message = compose("store:ops", [notification(title="Paint it", text="Which colour?")], DASHBOARD)
     assert message.subject == "[sortie] T-1 needs an answer: Paint it"
     assert message.text() == f"Which colour?\n{DASHBOARD}/issues/T-1"
     assert json.loads(message.json()) == {
@@ -90,30 +90,30 @@ def test_one_occasion_is_told_with_its_reason_and_its_page():
 
 
 def test_an_identifier_does_not_lead_the_link_astray():
-    message = compose("store:ops", [occasion(identifier="../../x?y#z")], DASHBOARD)
+    message = compose("store:ops", [notification(identifier="../../x?y#z")], DASHBOARD)
     assert message.text().splitlines()[1] == f"{DASHBOARD}/issues/..%2F..%2Fx%3Fy%23z"
 
 
 @pytest.mark.parametrize("name", [".", "..", "", "two\nlines"])
 def test_a_name_that_no_path_can_hold_is_linked_as_the_dashboard_links_it(name):
     """A browser takes dots for a way up, and no route has a line end in it."""
-    message = compose("store:ops", [occasion(identifier=name)], DASHBOARD)
+    message = compose("store:ops", [notification(identifier=name)], DASHBOARD)
     assert message.items[0].url == f"{DASHBOARD}/issues/?named={quote(name)}"
 
 
 def test_without_a_dashboard_there_is_no_link():
-    assert compose("store:ops", [occasion()], "").text() == "why?"
+    assert compose("store:ops", [notification()], "").text() == "why?"
 
 
 def test_a_digest_has_an_id_of_its_own_and_each_item_its_own():
-    message = compose("store:ops", [occasion(number) for number in (3, 4, 7)], "")
+    message = compose("store:ops", [notification(number) for number in (3, 4, 7)], "")
     told = json.loads(message.json())
     assert (told["id"], told["event"], told["more"]) == ("store:ops:3-7", "digest", 0)
     assert [item["id"] for item in told["items"]] == ["store:ops:3", "store:ops:4", "store:ops:7"]
 
 
 def test_a_digest_is_bounded_whatever_it_is_about():
-    message = compose("s:c", [occasion(n, title="t" * 300, text="x" * 2000) for n in range(1000)], DASHBOARD)
+    message = compose("s:c", [notification(n, title="t" * 300, text="x" * 2000) for n in range(1000)], DASHBOARD)
     assert message.count == 1000
     assert message.text().endswith("\nand 980 more")
     assert len(message.text()) < 12_000
@@ -131,4 +131,4 @@ def test_an_event_that_cannot_be_read_hides_no_other(scene):
     scene.happens(seen(1))
     scene.execute("INSERT INTO events (at, kind, data) VALUES (1, 'settle', '{')")
     scene.parks(2)
-    assert [found.identifier for found in look(scene.db, 0, str).occasions] == ["T-2"]
+    assert [found.identifier for found in find_notifications(scene.db, 0, str).notifications] == ["T-2"]

@@ -22,7 +22,7 @@ from aiosmtpd.controller import Controller
 
 from sortie.notify.message import compose
 from sortie.notify.send import NotSent, send
-from sortie.store.notifications import Occasion
+from sortie.store.notifications import Notification
 from sortie.workflow.channels import ChannelConfig
 
 from .. import npm
@@ -37,7 +37,7 @@ HOSTILE = "<b>bold</b> & <script>alert(1)</script> <!channel> @everyone"
 
 
 def message(reason: str = "Which colour?", title: str = "Paint it") -> Any:
-    asked = Occasion(
+    asked = Notification(
         seq=7, kind="parked", issue_id="1", identifier="T-1", title=title, text=reason, at=1_700_000_000.0
     )
     return compose("5f3a:ops", [asked], "http://127.0.0.1:7678")
@@ -191,9 +191,9 @@ def test_who_sends_by_webhook_never_loads_apprise():
     program = """if True:
         import sys, anyio
         from sortie.notify import notifier, send, message
-        from sortie.store.notifications import Occasion
+        from sortie.store.notifications import Notification
         from sortie.workflow.channels import ChannelConfig
-        one = Occasion(seq=1, kind="test", issue_id="", identifier="x", title="", text="", at=1.0)
+        one = Notification(seq=1, kind="test", issue_id="", identifier="x", title="", text="", at=1.0)
         try:
             anyio.run(send.send, ChannelConfig(webhook="http://127.0.0.1:1/"), message.compose("s:c", [one], ""))
         except send.NotSent:

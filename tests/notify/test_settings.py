@@ -13,7 +13,7 @@ import pytest
 
 from sortie.reports.settings_shown import settings_of
 from sortie.workflow.address_check import address_problems
-from sortie.workflow.channels import OCCASIONS, ChannelConfig
+from sortie.workflow.channels import EVENT_KINDS, ChannelConfig
 from sortie.workflow.loader import Examination, examine
 
 SLACK = "https://hooks.example.com/services/T00/B00/this-opens-the-channel"
@@ -57,7 +57,7 @@ def test_a_channel_is_a_webhook_or_an_address_of_apprise(tmp_path):
     assert (ops.webhook, ops.secret, ops.kind, ops.on, ops.digest_seconds) == (
         *(SLACK, "0123456789abcdef", "slack", ("error", "budget"), 5),
     )
-    assert (me.kind, me.on, me.digest_seconds) == ("ntfys", OCCASIONS, 30)
+    assert (me.kind, me.on, me.digest_seconds) == ("ntfys", EVENT_KINDS, 30)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import click
 from msgspec.structs import replace
 
 from ..core.model import Finding
-from ..engine.listening import NotFree, authority, listen
+from ..engine.listen_socket import NotFree, authority, listen
 from ..engine.probe import examine_agent
 from ..errors import SortieError, StoreError, TrackerError, WorkspaceError
 from ..peers.place import state_directory

@@ -118,11 +118,11 @@ async def _try_out(config: Config, name: str) -> str:
     """Why it was not sent, empty where it was."""
     from ..notify.message import compose
     from ..notify.send import NotSent, send
-    from ..store.notifications import Occasion
+    from ..store.notifications import Notification
 
     now = time.time()
     words = f"This is a test of the channel {name}, sent by hand from process {os.getpid()}."
-    test = Occasion(seq=int(now), kind="test", issue_id="", identifier=name, title="", text=words, at=now)
+    test = Notification(seq=int(now), kind="test", issue_id="", identifier=name, title="", text=words, at=now)
     try:
         await send(config.notifications[name], compose(f"test:{name}", [test], ""))
     except NotSent as error:

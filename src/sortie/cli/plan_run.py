@@ -56,7 +56,7 @@ def run_command(
     where it was stopped before that. The dashboard is served only where --port, --host or SORTIE_SERVER_PORT asks
     for it.
     """
-    from ..engine.listening import as_asked
+    from ..engine.listen_socket import as_asked
     from ..sources.plan_tasks import PlanSource
     from .run import remembered
 

@@ -85,7 +85,7 @@ def _serve(
     *,
     until_idle: bool,
 ) -> int:
-    from ..engine.listening import as_asked
+    from ..engine.listen_socket import as_asked
     from ..engine.orchestrator import Orchestrator
     from ..sources.issues import IssueSource
     from .run_summary import Tally, print_tally

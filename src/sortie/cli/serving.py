@@ -96,7 +96,7 @@ def open_dashboard(
 ) -> Served:
     """Take the address before anything starts. Raises `SortieError` where it was asked for and cannot be had."""
     from ..engine.dashboard import Dashboard
-    from ..engine.listening import NotFree, listen
+    from ..engine.listen_socket import NotFree, listen
     from ..workflow.config import DEFAULT_PORT
 
     if server.port == 0 or (only_if_asked and server.port is None):

@@ -28,7 +28,7 @@ def web_command(workflow: Path, port: int | None, host: str | None) -> int:
     It is named by its workflow, the directory of that, a plan.yaml, or itself. Where no port is named and the usual
     one is taken, any that is free is used. Nothing can be changed there; for that there is `sortie run`.
     """
-    from ..engine.listening import as_asked, url_of
+    from ..engine.listen_socket import as_asked, url_of
     from ..store.lock import holder_of
     from ..web.server import serve_store
     from ..web.site import Site
@@ -69,7 +69,7 @@ def _place(workflow: Path, config: Config) -> Path:
 
 
 def _listening(server: ServerConfig, asked: int | None) -> socket.socket:
-    from ..engine.listening import NotFree, listen
+    from ..engine.listen_socket import NotFree, listen
     from ..workflow.config import DEFAULT_PORT
 
     try:

@@ -21,8 +21,8 @@ from ..hosts.guarded import GuardedHost
 from ..hosts.host import Host, HostInfo
 from ..sources.source import Source
 from .clock import Clock
-from .figures import Figures
 from .ledger import Ledger
+from .service_metrics import ServiceMetrics
 from .tracker_limit import TrackerLimit
 
 
@@ -88,7 +88,7 @@ class Context:
     wake: anyio.Event = field(default_factory=anyio.Event)
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     earlier: list[Source] = field(default_factory=list)
-    figures: Figures = field(default_factory=Figures)
+    metrics: ServiceMetrics = field(default_factory=ServiceMetrics)
     limit: TrackerLimit = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The dashboard as the service sees it: a process that answers on our socket, and is told how things stand.
+"""Runs the child process that serves the dashboard (`sortie.web`) on our socket.
 
-Nothing of a web server is loaded here. The process reads the store by itself; what it cannot read there is what we
-tell it about once a second.
+No web server is imported here. The child reads the store by itself; what is not in the store we send it about once
+a second.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
-from ..process.companion import Companion
+from ..process.supervised_child import SupervisedChild
 from ..runs.messages import encode
 from ..workflow.config import ServerConfig
 from ..workflow.variables import ENV_FILE
-from .listening import url_of
+from .listen_socket import url_of
 from .report import LiveReport
 
 TOLD_EVERY = 1.0
 
 
 class Orders(Struct, frozen=True, kw_only=True):
-    """What the process is told first, in a way that nobody can watch: what it serves, and on which socket. The
-    section `server` is the one that the service was started with, whatever the workflow says by now."""
+    """The first message to the child, through its standard input so that no other process can read it: what it
+    serves, and on which socket. `server` is the section that the service was started with, even if the workflow has
+    changed since."""
 
     descriptor: int
     database: str
@@ -38,7 +39,7 @@ class Orders(Struct, frozen=True, kw_only=True):
 
 
 class Dashboard:
-    """`place` is what the store belongs to: a workflow or a plan. The socket is ours from now on."""
+    """`place` is what the store belongs to: a workflow or a plan. Takes ownership of the socket."""
 
     def __init__(
         self,
@@ -62,9 +63,9 @@ class Dashboard:
             server=server,
         )
         read_with = {ENV_FILE: str(env_file.absolute())} if env_file else {}
-        self._companion = Companion(
+        self._child = SupervisedChild(
             "dashboard",
-            # With `-P` nothing that lies in our directory is mistaken for a module.
+            # With `-P` a file in the current directory is not imported as a module.
             [sys.executable, "-P", "-m", "sortie.web"],
             {**environ, **read_with},
             first=msgspec.json.encode(orders) + b"\n",
@@ -72,8 +73,8 @@ class Dashboard:
         )
 
     async def run(self, look: Callable[[], LiveReport | None], announce: Callable[[], None]) -> None:
-        """Until cancelled, or given up. `look` is how things stand, None before the store is open; `announce` is
-        called once it is, in a thread."""
+        """Until cancelled, or given up. `look` returns the present state, None before the store is open; `announce`
+        is called in a thread as soon as it is open."""
         ready = anyio.Event()
 
         def told() -> bytes | None:
@@ -86,13 +87,13 @@ class Dashboard:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_announce, ready, announce)
             try:
-                await self._companion.run(told, TOLD_EVERY)
+                await self._child.run(told, TOLD_EVERY)
             finally:
-                self.close()  # whoever comes now is refused at once
+                self.close()  # new connections are refused at once
             tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """Give the address back. May be called twice."""
+        """Release the address. May be called twice."""
         self._listening.close()
 
 

@@ -193,15 +193,15 @@ async def show_progress(issue: Issue, begun_in: str, source: Source, context: Co
         with anyio.fail_after(TRACKER_DEADLINE):
             found = await _state_of(issue.id, source)
         if found != begun_in:
-            context.figures.counts.add("dispatch_transitions", result="skipped")
+            context.metrics.counts.add("dispatch_transitions", result="skipped")
             return ""
         with anyio.CancelScope(shield=True), anyio.fail_after(TRACKER_DEADLINE):
             await source.transition(issue.id, target)
     except (TrackerError, TimeoutError) as error:
         context.limit.is_met(error)
-        context.figures.counts.add("dispatch_transitions", result="error")
+        context.metrics.counts.add("dispatch_transitions", result="error")
         what = f"the transition to {target} failed"
         context.note("warning", what, str(error) or NO_ANSWER, issue_id=issue.id, run_id=run_id)
         return ""
-    context.figures.counts.add("dispatch_transitions", result="success")
+    context.metrics.counts.add("dispatch_transitions", result="success")
     return target

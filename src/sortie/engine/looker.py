@@ -126,8 +126,8 @@ class Looker:
         finally:
             self._touched = self.asking = None
         why = context.redactor.text(str(self.trouble)) if self.trouble else ""
-        figures, took = context.figures, anyio.current_time() - began
-        figures.looked(context.clock.now(), took, why, failing_since=self._failing_since, needs_person=self._lasts)
+        metrics, took = context.metrics, anyio.current_time() - began
+        metrics.looked(context.clock.now(), took, why, failing_since=self._failing_since, needs_person=self._lasts)
         self.done = self._begun
         self._looked.set()
         self._looked = anyio.Event()

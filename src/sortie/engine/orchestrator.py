@@ -36,7 +36,7 @@ from .context import Context, HostPool
 from .dispatcher import Dispatcher
 from .ledger import Ledger, Listener
 from .looker import Looker
-from .notifying import Notifying
+from .notifier_process import NotifierProcess
 from .operator_commands import OperatorCommands
 from .readiness import Readiness, is_certain
 from .recorder import Recorder
@@ -46,9 +46,9 @@ from .watch import (
     SourceRenewal,
     Watch,
     keep_call_use_known,
-    keep_figures,
-    keep_figures_known,
     keep_hosts_known,
+    keep_metrics,
+    keep_metrics_known,
     look_after_orphans,
 )
 
@@ -210,7 +210,7 @@ class Orchestrator:
             await host.aclose()
         for source in (*context.earlier, context.source):
             await source.aclose()
-        await keep_figures(context)
+        await keep_metrics(context)
 
     async def _work(self, context: Context, root: Root, *, until_idle: bool) -> None:
         async with anyio.create_task_group() as writing:
@@ -227,7 +227,7 @@ class Orchestrator:
             queues = (Recorder(context), AnswerComments(context))
             for queue in queues:
                 background.start_soon(queue.run_forever)
-            background.start_soon(Notifying(context, self.dashboard).run_forever)
+            background.start_soon(NotifierProcess(context, self.dashboard).run_forever)
             await self._hosts.refresh()
             recovery = Recovery(context)
             await self._unless_draining(recovery.run)
@@ -344,8 +344,8 @@ class _Service:
         tasks.start_soon(keep_hosts_known, self._context)
         tasks.start_soon(keep_call_use_known, self._context, self.looker)
         tasks.start_soon(look_after_orphans, self._context)
-        tasks.start_soon(keep_figures_known, self._context)
-        tasks.start_soon(self._context.figures.measure_lag)
+        tasks.start_soon(keep_metrics_known, self._context)
+        tasks.start_soon(self._context.metrics.measure_lag)
 
     def looks_in_vain(self) -> bool:
         return self.looker.failures >= TRIES_BEFORE_GIVING_UP

@@ -92,7 +92,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
-    schedule, now, figures = context.schedule, context.clock.now(), context.figures
+    schedule, now, metrics = context.schedule, context.clock.now(), context.metrics
     return LiveReport(
         now=now,
         running=tuple(_run(schedule, run, now) for run in runs if run.claim.issue_id in schedule.running),
@@ -107,12 +107,12 @@ def live_report(context: Context, runs: Sequence[ActiveRun]) -> LiveReport:
         slots=schedule.policy.max_concurrent,
         today=schedule.spent_today(context.clock.day(now)),
         draining=context.leaving.is_set(),
-        loop_lag=figures.loop_lag,
-        last_look_at=context.clock.on_calendar(figures.looked_at) if figures.looked_at else 0.0,
-        last_look_error=shortened(figures.look_error, LONGEST_WORDS),
-        looks_failing_for=now - figures.failing_since if figures.failing_since else 0.0,
-        look_needs_person=figures.needs_person,
-        look_seconds=figures.look_seconds,
+        loop_lag=metrics.loop_lag,
+        last_look_at=context.clock.on_calendar(metrics.looked_at) if metrics.looked_at else 0.0,
+        last_look_error=shortened(metrics.look_error, LONGEST_WORDS),
+        looks_failing_for=now - metrics.failing_since if metrics.failing_since else 0.0,
+        look_needs_person=metrics.needs_person,
+        look_seconds=metrics.look_seconds,
         store_trouble=shortened(context.ledger.trouble, LONGEST_WORDS),
         store_troubled_since=context.ledger.troubled_since,
         pid=os.getpid(),

@@ -68,7 +68,7 @@ class SourceRenewal:
         in_use = [context.source, self._looker.asking, *(run.source for run in runs.values())]
         for source in [one for one in context.earlier if not any(one is used for used in in_use)]:
             context.earlier.remove(source)
-            context.figures.collect([source])
+            context.metrics.collect([source])
             try:
                 with anyio.fail_after(CLOSING_DEADLINE):
                     await source.aclose()
@@ -141,16 +141,16 @@ async def keep_call_use_known(context: Context, looker: Looker) -> None:
         await anyio.sleep(CALL_USE_EVERY)
 
 
-async def keep_figures(context: Context) -> None:
+async def keep_metrics(context: Context) -> None:
     """What was counted and follows from no event, added to the store."""
-    context.figures.collect([*context.earlier, context.source])
-    await context.figures.keep(context.ledger.store)
+    context.metrics.collect([*context.earlier, context.source])
+    await context.metrics.keep(context.ledger.store)
 
 
-async def keep_figures_known(context: Context) -> None:
+async def keep_metrics_known(context: Context) -> None:
     while True:
         await anyio.sleep(FIGURES_EVERY)
-        await keep_figures(context)
+        await keep_metrics(context)
 
 
 async def keep_hosts_known(context: Context) -> None:

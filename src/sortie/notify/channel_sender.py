@@ -17,11 +17,11 @@ import anyio
 from ..errors import StoreError
 from ..store import notifications as outbox
 from ..store.connect import changing
-from ..store.notifications import Occasion, Unsent
+from ..store.notifications import Notification, Unsent
 from ..store.sqlite_errors import explain
 from ..workflow.channels import ChannelConfig
 from .message import compose
-from .occasions import is_open
+from .notifiable_events import is_open
 from .send import NotSent, send
 
 log = logging.getLogger(__name__)
@@ -76,10 +76,10 @@ class ChannelSender:
         except StoreError as error:
             log.warning("%s", error)
 
-    async def tell(self, occasion: Occasion) -> None:
+    async def tell(self, notification: Notification) -> None:
         """Send this past the outbox, once: for what happens when there is no store to keep it."""
         try:
-            await send(self.channel, compose(self._whose, [occasion], self.dashboard))
+            await send(self.channel, compose(self._whose, [notification], self.dashboard))
         except NotSent as error:
             log.warning("%s: %s", self._name, error)
 

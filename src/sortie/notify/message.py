@@ -1,4 +1,4 @@
-"""What is sent: one occasion, or a digest of many, as JSON, as text, and as text that Slack takes for text.
+"""What is sent: one notification, or a digest of many, as JSON, as text, and as text that Slack takes for text.
 
 What agents and trackers wrote is quoted and never obeyed: no markup of a chat, no mention that calls everybody, no
 header of a mail. A message has the same id however often it is sent.
@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..core.redact import Hide
 from ..protocol.foreign_text import escape, shortened
 from ..protocol.web_address import issue_path
-from ..store.notifications import Occasion
+from ..store.notifications import Notification
 
 DIGEST = "digest"
 # Of a digest: how many are told one by one as text and as JSON, and how long each may be.
@@ -42,7 +42,7 @@ _CALLS = re.compile(r"(<|@)(?=[@!#&]|everyone\b|here\b|channel\b|all\b)|(\])(?=\
 
 
 class Item(Struct, frozen=True, kw_only=True):
-    """One occasion as programs get it; `url` is its page of the dashboard, where there is one."""
+    """One notification as programs get it; `url` is its page of the dashboard, where there is one."""
 
     id: str
     event: str
@@ -81,7 +81,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return "\n".join([*lines, *([f"and {more} more"] if more else [])])
 
     def json(self) -> bytes:
-        """One occasion by itself; of several, `items` has each with an id of its own."""
+        """One notification by itself; of several, `items` has each with an id of its own."""
         if self.count == 1:
             return msgspec.json.encode(self.items[0])
         return msgspec.json.encode(
@@ -111,12 +111,12 @@ class Message(Struct, frozen=True, kw_only=True):
         return without_calls(self.subject), without_calls(self.text())
 
 
-def compose(whose: str, occasions: Sequence[Occasion], dashboard: str) -> Message:
+def compose(whose: str, notifications: Sequence[Notification], dashboard: str) -> Message:
     """The message about these, the oldest first. `whose` names store and channel: ids begin with it."""
-    items = tuple(_item(whose, occasion, dashboard) for occasion in occasions[:MOST_ITEMS])
-    first, last = occasions[0].seq, occasions[-1].seq
-    number = str(first) if len(occasions) == 1 else f"{first}-{last}"
-    return Message(id=f"{whose}:{number}", items=items, more=len(occasions) - len(items))
+    items = tuple(_item(whose, notification, dashboard) for notification in notifications[:MOST_ITEMS])
+    first, last = notifications[0].seq, notifications[-1].seq
+    number = str(first) if len(notifications) == 1 else f"{first}-{last}"
+    return Message(id=f"{whose}:{number}", items=items, more=len(notifications) - len(items))
 
 
 def one_line(text: str, most: int, hide: Hide) -> str:
@@ -129,16 +129,16 @@ def without_calls(text: str) -> str:
     return _CALLS.sub(lambda found: found[0] + _BREAK, text)
 
 
-def _item(whose: str, occasion: Occasion, dashboard: str) -> Item:
-    path = issue_path(occasion.identifier) if occasion.issue_id else "/"
+def _item(whose: str, notification: Notification, dashboard: str) -> Item:
+    path = issue_path(notification.identifier) if notification.issue_id else "/"
     return Item(
-        id=f"{whose}:{occasion.seq}",
-        event=occasion.kind,
-        issue=occasion.identifier,
-        title=occasion.title,
-        reason=occasion.text,
+        id=f"{whose}:{notification.seq}",
+        event=notification.kind,
+        issue=notification.identifier,
+        title=notification.title,
+        reason=notification.text,
         url=f"{dashboard.rstrip('/')}{path}" if dashboard else "",
-        at=datetime.fromtimestamp(occasion.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        at=datetime.fromtimestamp(notification.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 

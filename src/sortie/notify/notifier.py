@@ -24,13 +24,13 @@ from ..errors import StoreError
 from ..store import notifications as outbox
 from ..store.connect import changing, connect_readonly
 from ..store.loss import OpenFiles
-from ..store.notifications import Occasion
+from ..store.notifications import Notification
 from ..store.queries import store_id
 from ..store.sqlite_errors import explain
 from ..workflow.channels import ChannelConfig, NotifierOrders
 from .channel_sender import GIVES_UP_AFTER, ChannelSender
 from .message import one_line
-from .occasions import LONGEST_TEXT, is_once_only, look
+from .notifiable_events import LONGEST_TEXT, find_notifications, is_once_only
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ LOOK_EVERY = 0.5
 PRUNE_EVERY = 3600.0
 # So far the log may be read again after a crash: who has nothing to tell writes next to nothing.
 MOST_UNNOTED = 2000
-LAST_WORDS = 5.0
+DRAIN_SECONDS = 5.0
 # A store that refuses for a moment is nothing for people, and of one that does so again and again they know.
 TROUBLE_TOLD_AFTER = 10.0
 TROUBLE_TOLD_AGAIN = 3600.0
@@ -155,13 +155,13 @@ class Notifier:
         """The next piece of the log; whether that was the last."""
         assert self._orders is not None
         after = min(self._cursors.values())
-        found = look(self._db, after, Redactor(self._orders.secrets).text)
+        found = find_notifications(self._db, after, Redactor(self._orders.secrets).text)
         news = [
-            (name, occasion)
-            for occasion in found.occasions
-            if time.time() - occasion.at < GIVES_UP_AFTER
+            (name, notification)
+            for notification in found.notifications
+            if time.time() - notification.at < GIVES_UP_AFTER
             for name, sender in self._senders.items()
-            if occasion.seq > self._cursors[name] and occasion.kind in sender.channel.on
+            if notification.seq > self._cursors[name] and notification.kind in sender.channel.on
         ]
         cursors = {name: max(seq, found.looked_at) for name, seq in self._cursors.items()}
         if news or found.looked_at - self._noted > MOST_UNNOTED:
@@ -182,13 +182,13 @@ class Notifier:
 
 
 async def _tell_past_the_store(text: str, number: int, senders: Iterable[ChannelSender]) -> None:
-    occasion = Occasion(
+    notification = Notification(
         seq=number, kind="service", issue_id="", identifier="service", title="", text=text, at=time.time()
     )
     async with anyio.create_task_group() as telling:
         for sender in senders:
-            if occasion.kind in sender.channel.on:
-                telling.start_soon(sender.tell, occasion)
+            if notification.kind in sender.channel.on:
+                telling.start_soon(sender.tell, notification)
 
 
 async def run(path: Path) -> None:
@@ -203,7 +203,7 @@ async def run(path: Path) -> None:
                 except StoreError as error:
                     log.warning("%s", error)  # they are said again
                 notifier.tell_of_trouble(orders)
-            with anyio.move_on_after(LAST_WORDS):
+            with anyio.move_on_after(DRAIN_SECONDS):
                 await notifier.finish()
             tasks.cancel_scope.cancel()
 
@@ -225,13 +225,13 @@ async def _run_in(scope: anyio.CancelScope, sender: ChannelSender) -> None:
         await sender.run()
 
 
-def _each_once(db: sqlite3.Connection, news: list[tuple[str, Occasion]]) -> Iterator[tuple[str, Occasion]]:
+def _each_once(db: sqlite3.Connection, news: list[tuple[str, Notification]]) -> Iterator[tuple[str, Notification]]:
     """Without what many events tell of, where the channel knows of it already."""
     known: set[tuple[str, str]] = set()
-    for name, occasion in news:
-        if is_once_only(occasion):
-            key = (name, occasion.identifier)
-            if key in known or outbox.is_known(db, name, occasion.kind, occasion.identifier):
+    for name, notification in news:
+        if is_once_only(notification):
+            key = (name, notification.identifier)
+            if key in known or outbox.is_known(db, name, notification.kind, notification.identifier):
                 continue
             known.add(key)
-        yield name, occasion
+        yield name, notification

@@ -16,9 +16,9 @@ MOST_AT_ONCE = 1000
 UNSENT = "sent_at IS NULL AND dropped = ''"
 
 
-class Occasion(Struct, frozen=True, kw_only=True):
+class Notification(Struct, frozen=True, kw_only=True):
     """Something that needs a person. `seq` is the number of the event; `identifier` names the issue, or else whom
-    it concerns; `kind` is one of `workflow.channels.OCCASIONS`."""
+    it concerns; `kind` is one of `workflow.channels.EVENT_KINDS`."""
 
     seq: int
     kind: str
@@ -29,7 +29,7 @@ class Occasion(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Unsent(Occasion, frozen=True, kw_only=True):
+class Unsent(Notification, frozen=True, kw_only=True):
     """One that is to be told; before `next_try_at` nobody tries."""
 
     id: int
@@ -60,13 +60,16 @@ def begin(db: Connection, channel: str, since: float) -> None:
     db.execute(f"INSERT OR IGNORE INTO notification_cursors VALUES (?, ({before}))", (channel, since))
 
 
-def put(db: Connection, occasions: Iterable[tuple[str, Occasion]], looked_at: Mapping[str, int]) -> None:
+def put(db: Connection, notifications: Iterable[tuple[str, Notification]], looked_at: Mapping[str, int]) -> None:
     """Add what channels are to be told, and note how far was looked for each; an event is there once."""
-    columns = Occasion.__struct_fields__
+    columns = Notification.__struct_fields__
     marks = ", ".join("?" * (len(columns) + 1))
     db.executemany(
         f"INSERT OR IGNORE INTO notifications (channel, {', '.join(columns)}) VALUES ({marks})",
-        [(channel, *(getattr(occasion, column) for column in columns)) for channel, occasion in occasions],
+        [
+            (channel, *(getattr(notification, column) for column in columns))
+            for channel, notification in notifications
+        ],
     )
     db.executemany(
         "UPDATE notification_cursors SET seq = max(seq, ?) WHERE channel = ?",
@@ -106,7 +109,7 @@ def prune(db: Connection, before: float) -> None:
 
 
 def is_known(db: Connection, channel: str, kind: str, identifier: str) -> bool:
-    """Whether the channel is, or was, to be told of such an occasion."""
+    """Whether the channel is, or was, to be told of such a notification."""
     found = db.execute(
         "SELECT 1 FROM notifications WHERE channel = ? AND kind = ? AND identifier = ? LIMIT 1",
         (channel, kind, identifier),

@@ -6,7 +6,7 @@ but for `meta`, `commands`, `call_use`, `web_tokens`, `notifications`, `notifica
 
 from __future__ import annotations
 
-from .earlier_figures import EARLIER_FIGURES
+from .backfill_usage import BACKFILL_USAGE
 
 # Written into the file's header, so that another program's database is never taken for ours.
 APPLICATION_ID = 0x536F7274
@@ -355,5 +355,5 @@ CREATE TABLE notification_cursors (
 
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _TOOL_CALLS, _FAULTS_OF_AGENTS, _ACTED_ON, _LOOKING_UP, _HOSTS, _CALL_USE),
-    _SEEN_AND_STEERED + EARLIER_FIGURES,
+    _SEEN_AND_STEERED + BACKFILL_USAGE,
 )

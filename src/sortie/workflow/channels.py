@@ -17,7 +17,7 @@ from .fields import PlainText, Texts, Whole
 
 # What people are told of: a question of an agent, a failure for good, a budget that is used up, work to review, and
 # what stops more than one issue.
-OCCASIONS = ("parked", "error", "budget", "review", "service")
+EVENT_KINDS = ("parked", "error", "budget", "review", "service")
 # What is shorter can be guessed; in an address, it is an ordinary word too often to be hidden everywhere.
 SHORTEST_KEY = 16
 LONGEST_NAME = 40
@@ -36,7 +36,7 @@ class ChannelConfig(Struct, frozen=True, kw_only=True):
     webhook: Annotated[str, _ADDRESS] = ""
     secret: Annotated[str, _KEY] = ""
     format: Literal["json", "slack"] = "json"
-    on: Annotated[tuple[str, ...], Texts(options=OCCASIONS)] = OCCASIONS
+    on: Annotated[tuple[str, ...], Texts(options=EVENT_KINDS)] = EVENT_KINDS
     digest_seconds: Annotated[int, Whole(least=0, most=86400)] = 30
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ def channel_problems(channels: Channels) -> Iterator[tuple[str, str]]:
         elif problem := address_problem(channel.webhook, _EXAMPLE, may_have_query=True):
             yield f"{key}.webhook", problem
         if not channel.on:
-            yield f"{key}.on", f"must name at least one of {', '.join(OCCASIONS)}"
+            yield f"{key}.on", f"must name at least one of {', '.join(EVENT_KINDS)}"
 
 
 def _of_url(key: str, channel: ChannelConfig) -> Iterator[tuple[str, str]]:

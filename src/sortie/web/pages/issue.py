@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from ...core.schedule import Schedule
 from ...protocol.web_address import issue_path
-from ...reports.find import issues_with
+from ...reports.issue_search import issues_with
 from ...reports.run_detail import RunDetail, latest_run
 from ...reports.runs import RunRow, runs_of_issue
 from ...reports.timeline import Timeline

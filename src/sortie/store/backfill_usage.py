@@ -1,12 +1,12 @@
-"""What a store of an earlier version knows of its runs, for the tables of figures that it did not have.
+"""Fills the tables of counters and usage from the runs in a store of an earlier version, which did not have them.
 
-A part of the step that makes these tables; like that, it is not edited once released. A run's tokens are on the
-day of its end; those of a run that goes on are in the log, with their day.
+Part of the migration that creates these tables, so it is not edited once released. A run's tokens count for the day
+of its end; those of a running one are in the event log, with their day.
 """
 
 from __future__ import annotations
 
-EARLIER_FIGURES = """
+BACKFILL_USAGE = """
 INSERT INTO usage
 SELECT substr(completed_at, 1, 10), agent_adapter, '', issue_id, max(identifier), count(*),
        sum(NOT measured),

@@ -13,8 +13,8 @@ from sortie.core import events as ev
 from sortie.core.conclude import Outcome
 from sortie.core.model import Usage
 from sortie.core.policy import Spent
-from sortie.engine.figures import Figures
 from sortie.engine.report import LiveReport
+from sortie.engine.service_metrics import ServiceMetrics
 from sortie.errors import TrackerError
 from sortie.runs.messages import Ended, TurnAsked, TurnCompleted, UsageTotal, WorkspaceReady
 from sortie.sources.guarded import GuardedSource
@@ -158,7 +158,7 @@ async def test_moves_to_the_state_of_work_in_progress_are_counted(tracked, resul
 
 
 async def test_a_loop_that_somebody_blocks_is_late():
-    figures = Figures()
+    figures = ServiceMetrics()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(figures.measure_lag, 0.01)
@@ -173,7 +173,7 @@ async def test_a_loop_that_somebody_blocks_is_late():
 
 
 async def test_what_the_store_does_not_take_is_kept_for_the_next_time(tmp_path):
-    figures = Figures()
+    figures = ServiceMetrics()
     figures.looked(1.0, 0.5, "")
     async with Store.open(tmp_path / "store.db", holder={}) as store:
         pass
@@ -195,7 +195,7 @@ def test_a_source_that_counts_nonsense_has_asked_nothing(nonsense, tracked):
             return nonsense
 
     source = GuardedSource(Miscounted(Reloader(its.directory / "WORKFLOW.md", environ={}), {}, tracker=its.tracker))
-    figures = Figures()
+    figures = ServiceMetrics()
     figures.collect([source])
     assert not figures.counts
 

@@ -1,6 +1,6 @@
-"""Where the dashboard listens: an address is taken before anything starts, so that whoever asked for it is told.
+"""The socket of the dashboard: bound before anything starts, so that a port that is taken is reported at once.
 
-A port that somebody asked for is a wish, and without it nothing starts; the default is an offer.
+If a port was set, the service does not start without it; the default port may be taken.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..process.tcp_sockets import port_holders
 from ..workflow.checks import IS_EXPOSED
 from ..workflow.config import DEFAULT_PORT, ServerConfig
 
-# So many may wait to be let in, while the process that answers is started anew for instance.
+# Connections that may wait to be accepted, while the process that answers is restarted for instance.
 BACKLOG = 2048
 _WHY = {
     errno.EADDRNOTAVAIL: "this machine has no such address",
@@ -24,11 +24,11 @@ _WHY = {
 
 
 class NotFree(SortieError):
-    """The address cannot be had."""
+    """The address cannot be bound."""
 
 
 def as_asked(server: ServerConfig, port: int | None, host: str | None) -> ServerConfig:
-    """The settings with what the command line says; whoever names a host wants to be served there."""
+    """The settings, overridden by the command line; `--host` alone asks for the dashboard too."""
     if host is not None:
         asked = server.port if server.port is not None else DEFAULT_PORT
         server = replace(server, host=host, port=asked if port is None else port)
@@ -36,8 +36,8 @@ def as_asked(server: ServerConfig, port: int | None, host: str | None) -> Server
 
 
 def listen(server: ServerConfig, port: int) -> socket.socket:
-    """On this port, or on any that is free where it is 0. Raises `NotFree`, or `ConfigurationError` where strangers
-    could use it."""
+    """On this port, or on any free one if it is 0. Raises `NotFree`, or `ConfigurationError` if other machines
+    could use it without a token."""
     if server.is_exposed:
         raise ConfigurationError(f"{server.host} {IS_EXPOSED}.")
     where = authority(server.host, port)
@@ -57,12 +57,12 @@ def _by(port: int) -> str:
     holders = port_holders(port)
     if not holders:
         return ""
-    pid, command = holders[0]  # the older one, where it passed the socket on
+    pid, command = holders[0]  # the older one, if it passed the socket on to a child
     return f" by process {pid} ({command})" if command else f" by process {pid}"
 
 
 def url_of(listening: socket.socket) -> str:
-    """Where a person on this machine finds it."""
+    """Its address for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     return url_at(host, port)
 

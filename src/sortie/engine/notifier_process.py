@@ -1,6 +1,6 @@
-"""The process that tells people when something needs them, as the service sees it.
+"""Runs the child process that sends notifications (`sortie.notify`), and sends it the channels and settings.
 
-It is kept alive while there is whom to tell, and told who that is. Nothing of what it sends with is loaded here.
+It runs only while the workflow has channels. The libraries that it sends with are not imported here.
 """
 
 from __future__ import annotations
@@ -10,45 +10,45 @@ import sys
 
 import anyio
 
-from ..process.companion import Companion
+from ..process.supervised_child import SupervisedChild
 from ..runs.messages import encode
 from ..workflow.channels import Channels, NotifierOrders
 from .context import Context
 
-TOLD_EVERY = 1.0
-# When we end there may be something left to tell, and somebody slow to take it.
-LAST_WORDS = 6.0
+ORDERS_EVERY = 1.0
+# At our end there may be unsent messages, and a slow receiver.
+DRAIN_SECONDS = 6.0
 
 
-class Notifying:
-    """`dashboard` is the address of the pages, empty where there are none."""
+class NotifierProcess:
+    """`dashboard` is the address of the dashboard, empty if there is none."""
 
     def __init__(self, context: Context, dashboard: str) -> None:
         self._context = context
         self._dashboard = dashboard
-        self._companion = Companion(
+        self._child = SupervisedChild(
             "notifier",
             [sys.executable, "-P", "-m", "sortie.notify", str(context.ledger.store.path)],
             os.environ,
-            last_words=LAST_WORDS,
+            drain_seconds=DRAIN_SECONDS,
         )
         self._life = anyio.CancelScope()
         self._since: dict[str, float] = {}
         self._see()
 
     async def run_forever(self) -> None:
-        """A changed workflow may name the first channel, or take away the last one."""
-        in_vain: Channels = {}
+        """A changed workflow may add the first channel, or remove the last one."""
+        given_up_on: Channels = {}
         while True:
-            if self._see() != in_vain:
+            if self._see() != given_up_on:
                 with anyio.CancelScope() as self._life:
-                    await self._companion.run(self._orders, TOLD_EVERY)
-                # Where it was given up, only other channels are a reason to try again.
-                in_vain = self._see()
-            await anyio.sleep(TOLD_EVERY)
+                    await self._child.run(self._orders, ORDERS_EVERY)
+                # If it was given up, it is started again only for other channels.
+                given_up_on = self._see()
+            await anyio.sleep(ORDERS_EVERY)
 
     def _orders(self) -> bytes | None:
-        """Said again and again: it may have been started anew, and asks for nothing."""
+        """Sent again and again, because the process may have been restarted and does not ask."""
         source, ledger, channels = self._context.source, self._context.ledger, self._see()
         if not channels:
             self._life.cancel()
@@ -65,7 +65,7 @@ class Notifying:
         return encode(orders) + b"\n"
 
     def _see(self) -> Channels:
-        """The channels there are, with a note of when each was first seen."""
+        """The present channels; notes when each was first seen."""
         clock, channels = self._context.clock, self._context.source.channels
         for name in channels:
             self._since.setdefault(name, clock.on_calendar(clock.now()))

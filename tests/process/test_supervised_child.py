@@ -14,10 +14,10 @@ from functools import partial
 import anyio
 import pytest
 
-from sortie.process.companion import TRIES, Companion
 from sortie.process.identity import identify
 from sortie.process.orphans import orphan_tracker
 from sortie.process.output_lines import LONGEST_LINE, MOST_AT_ONCE
+from sortie.process.supervised_child import TRIES, SupervisedChild
 
 from .scene import is_in_table, is_running, open_descriptors, until
 
@@ -56,9 +56,9 @@ def gone(friend):
 
 @asynccontextmanager
 async def beside(program, line=nothing, every=0.02, **options):
-    companion = Companion("friend", [sys.executable, "-c", program], os.environ, **options)
+    child_process = SupervisedChild("friend", [sys.executable, "-c", program], os.environ, **options)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(companion.run, line, every)
+        tasks.start_soon(child_process.run, line, every)
         yield
         tasks.cancel_scope.cancel()
 
@@ -115,7 +115,7 @@ async def test_it_is_started_anew_after_it_died_and_told_the_first_line_again(he
 )
 async def test_one_that_ends_again_and_again_is_given_up(heard, argv, told):
     before = open_descriptors()
-    await Companion("friend", argv, os.environ).run(nothing, 1.0)
+    await SupervisedChild("friend", argv, os.environ).run(nothing, 1.0)
     assert lines(heard) == [f"the friend {told}, and is started anew"] * (TRIES - 1) + [
         f"the friend {told} again, and is given up; the service goes on without it"
     ]
@@ -199,9 +199,9 @@ async def test_with_kill_9_of_us_it_is_gone_at_once(tmp_path):
         "end_with(int(sys.argv[2])); pathlib.Path(sys.argv[1]).write_text(f'{os.getpid()}\\n'); time.sleep(600)\n"
     )
     parent = (
-        "import os, sys, anyio\nfrom sortie.process.companion import Companion\n"
-        f"companion = Companion('friend', [sys.executable, '-c', {child!r}, {str(told)!r}], os.environ)\n"
-        "anyio.run(companion.run, lambda: None, 1.0)\n"
+        "import os, sys, anyio\nfrom sortie.process.supervised_child import SupervisedChild\n"
+        f"child_process = SupervisedChild('friend', [sys.executable, '-c', {child!r}, {str(told)!r}], os.environ)\n"
+        "anyio.run(child_process.run, lambda: None, 1.0)\n"
     )
     with subprocess.Popen([sys.executable, "-c", parent]) as popen:
         await until(lambda: told.exists() and told.read_text().endswith("\n"))

@@ -1,4 +1,4 @@
-"""Issues that have a text in their name or title, for who does not know the whole name."""
+"""Finds issues by a part of their identifier or title."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MOST_FOUND = 25
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """`title` is empty where the tracker shows the issue no more."""
+    """`title` is empty if the tracker no longer lists the issue."""
 
     identifier: str
     title: str
 
 
 def issues_with(db: Connection, text: str, *, hide: Hide, most: int = MOST_FOUND) -> list[Found]:
-    """Those that the tracker shows first, then those of runs that ended, of which the newest are looked through."""
+    """Issues that the tracker lists first, then those of the newest finished runs."""
     wanted = like(text)
     shown = """SELECT identifier, title FROM (
                    SELECT identifier, iif(json_valid(data), json_extract(data, '$.title'), '') AS title FROM issues
@@ -34,5 +34,5 @@ def issues_with(db: Connection, text: str, *, hide: Hide, most: int = MOST_FOUND
         titles = {identifier: hide(title or "") for identifier, title in db.execute(shown, given)}
         names = [*titles, *(name for (name,) in db.execute(ended, given) if name not in titles)]
     found = [Found(identifier=name, title=titles.get(name, "")) for name in names[:most]]
-    # What is hidden is not found either: else a secret could be guessed letter by letter.
+    # Hidden text is not searched: otherwise a secret could be guessed letter by letter.
     return [one for one in found if text.casefold() in f"{one.identifier}\n{one.title}".casefold()]

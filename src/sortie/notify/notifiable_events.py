@@ -1,4 +1,4 @@
-"""Which events need a person, in which words, and whether one still does when it is about to be told."""
+"""Turns events that need a person into notifications, and checks whether one is still current before it is sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core import events as ev
 from ..core.hand_off import HANDED_OVER
 from ..core.policy import day_of
 from ..core.redact import Hide
-from ..store.notifications import Occasion
+from ..store.notifications import Notification
 from ..store.queries import last_seq
 from .message import one_line
 
@@ -23,20 +23,20 @@ LONGEST_TITLE = 300
 LONGEST_TEXT = 2000
 
 _KINDS = ("settle", "park", "pause", "note", "skip")
-_OF_PARKS = {"signal": "parked", "error": "error", "budget": "budget"}  # who stopped it by hand need not be told
+_OF_PARKS = {"signal": "parked", "error": "error", "budget": "budget"}  # nothing is sent about `sortie stop`
 _OF_A_PROVIDER, _OF_A_DAY = "agent", "day"
 
 
 class Found(Struct, frozen=True):
-    """What there was to tell up to the event `looked_at`; `is_all` says that no later one was there."""
+    """The notifications from the events up to `looked_at`; `is_all`: there was no later event."""
 
-    occasions: list[Occasion]
+    notifications: list[Notification]
     looked_at: int
     is_all: bool
 
 
-def look(db: Connection, after: int, hide: Hide) -> Found:
-    """What the next events after this one have for people; `hide` takes secrets out."""
+def find_notifications(db: Connection, after: int, hide: Hide) -> Found:
+    """The notifications from the next events after this one; `hide` removes secrets."""
     end = last_seq(db)
     rows = db.execute(
         f"""SELECT seq, data FROM events WHERE seq > ? AND seq <= ? AND kind IN ({", ".join("?" * len(_KINDS))})
@@ -44,19 +44,19 @@ def look(db: Connection, after: int, hide: Hide) -> Found:
         (after, end, *_KINDS, MOST_EVENTS),
     ).fetchall()
     is_all = len(rows) < MOST_EVENTS
-    found: list[Occasion] = []
+    found: list[Notification] = []
     for seq, data in rows:
         try:
             event = ev.decode(data)
         except msgspec.MsgspecError:
-            continue  # one bad entry, or one of a later version, must not hide all others
-        found += (_clean(occasion, hide) for occasion in _of(db, seq, event))
+            continue  # one bad event, or one of a later version, must not hide all others
+        found += (_clean(notification, hide) for notification in _of(db, seq, event))
     return Found(found, end if is_all else rows[-1][0], is_all)
 
 
-def _of(db: Connection, seq: int, event: ev.AnyEvent) -> Iterator[Occasion]:
-    def told(kind: str, identifier: str, text: str, issue_id: str = event.issue_id) -> Occasion:
-        return Occasion(
+def _of(db: Connection, seq: int, event: ev.AnyEvent) -> Iterator[Notification]:
+    def told(kind: str, identifier: str, text: str, issue_id: str = event.issue_id) -> Notification:
+        return Notification(
             seq=seq,
             kind=kind,
             issue_id=issue_id,
@@ -73,7 +73,7 @@ def _of(db: Connection, seq: int, event: ev.AnyEvent) -> Iterator[Occasion]:
                 yield told("review" if is_review else kind, event.identifier, park.reason)
         case ev.Settled(retry=None) if event.why.startswith(HANDED_OVER):
             yield told("review", event.identifier, _word_of(db, event.run_id)[1] or event.why)
-        case ev.ProviderPaused(tries=0 | 1) if event.error_kind != "rate_limited":  # later tries tell nothing new
+        case ev.ProviderPaused(tries=0 | 1) if event.error_kind != "rate_limited":  # later tries are no news
             text = f"The {event.provider} agent cannot run, so nothing starts: {event.detail}"
             yield told("service", f"{_OF_A_PROVIDER} {event.provider}", text, "")
         case ev.Noted(level="error"):
@@ -86,16 +86,16 @@ def _of(db: Connection, seq: int, event: ev.AnyEvent) -> Iterator[Occasion]:
             pass
 
 
-def is_once_only(occasion: Occasion) -> bool:
-    """Whether many events tell the same: the budget of a day holds back every issue."""
-    return occasion.kind == "budget" and not occasion.issue_id
+def is_once_only(notification: Notification) -> bool:
+    """Whether many events mean the same notification: the daily budget holds back every issue."""
+    return notification.kind == "budget" and not notification.issue_id
 
 
-def is_open(db: Connection, occasion: Occasion) -> bool:
-    """Whether it still needs somebody: what was settled before it could be told is not worth a message."""
-    if occasion.issue_id:
-        return _is_open_issue(db, occasion)
-    whose, _, name = occasion.identifier.partition(" ")
+def is_open(db: Connection, notification: Notification) -> bool:
+    """Whether it still needs a person: what was settled before it could be sent is not sent."""
+    if notification.issue_id:
+        return _is_open_issue(db, notification)
+    whose, _, name = notification.identifier.partition(" ")
     if whose == _OF_A_DAY:
         return name == day_of(time.time())
     if whose == _OF_A_PROVIDER:
@@ -104,13 +104,13 @@ def is_open(db: Connection, occasion: Occasion) -> bool:
     return True
 
 
-def _is_open_issue(db: Connection, occasion: Occasion) -> bool:
-    if occasion.kind != "review":
+def _is_open_issue(db: Connection, notification: Notification) -> bool:
+    if notification.kind != "review":
         parked = "SELECT 1 FROM parked WHERE issue_id = ? AND since = ?"
-        return db.execute(parked, (occasion.issue_id, occasion.at)).fetchone() is not None
-    # Where it was handed over we know nothing more of it, unless somebody sent it back to work.
+        return db.execute(parked, (notification.issue_id, notification.at)).fetchone() is not None
+    # After the hand-over we know nothing more of it, unless a person sent it back to work.
     again = "SELECT 1 FROM claims WHERE issue_id = ? UNION ALL SELECT 1 FROM retries WHERE issue_id = ?"
-    return db.execute(again, (occasion.issue_id, occasion.issue_id)).fetchone() is None
+    return db.execute(again, (notification.issue_id, notification.issue_id)).fetchone() is None
 
 
 def _title_of(db: Connection, issue_id: str) -> str:
@@ -126,10 +126,10 @@ def _word_of(db: Connection, run_id: str) -> tuple[str, str]:
     return (str(row[0]), str(row[1])) if row else ("", "")
 
 
-def _clean(occasion: Occasion, hide: Hide) -> Occasion:
+def _clean(notification: Notification, hide: Hide) -> Notification:
     return msgspec.structs.replace(
-        occasion,
-        identifier=one_line(occasion.identifier, LONGEST_NAME, hide),
-        title=one_line(occasion.title, LONGEST_TITLE, hide),
-        text=one_line(occasion.text, LONGEST_TEXT, hide),
+        notification,
+        identifier=one_line(notification.identifier, LONGEST_NAME, hide),
+        title=one_line(notification.title, LONGEST_TITLE, hide),
+        text=one_line(notification.text, LONGEST_TEXT, hide),
     )

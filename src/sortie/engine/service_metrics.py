@@ -1,7 +1,7 @@
-"""What the engine counts of itself that follows from no event: looks, calls to the tracker, how late its loop is.
+"""Metrics of the service that no event records: polls, calls to the tracker, the lag of the event loop.
 
-It is kept in memory and added to the store every few seconds, where there is something new, and at the end. Whoever
-is killed in between has lost a few seconds of it.
+They are kept in memory and added to the store every few seconds, if there is something new, and at the end. After a
+kill the last few seconds are missing.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ..sources.source import Source
 from ..store import Store
 from ..store.counters import Counts
 
-# The loop is late by the worst of the last times that this was measured.
+# The loop lag is measured so often, and is the worst of the last LAGS measurements.
 LAG_EVERY = 1.0
 LAGS = 10
 
 
-class Figures:
-    """`looked_at` is the end of the last look in the time by which runs are scheduled, 0 before the first;
-    `look_error` is why it failed, `look_seconds` how long it took, `failing_since` when the looks that failed in
-    a row began, 0 where none did or a limit of the tracker is why; `needs_person`: waiting mends nothing."""
+class ServiceMetrics:
+    """`looked_at` is the end of the last poll, on the clock of the scheduler, 0 before the first; `look_error` is
+    why it failed, `look_seconds` how long it took, `failing_since` when the polls that failed in a row began, 0 if
+    none did or because of a rate limit of the tracker; `needs_person`: waiting will not help."""
 
     def __init__(self) -> None:
         self.counts = Counts()
@@ -36,7 +36,7 @@ class Figures:
 
     @property
     def loop_lag(self) -> float:
-        """Seconds by which somebody who wanted to be woken was woken too late, at the worst, lately."""
+        """The longest recent delay of a timer, in seconds."""
         return max(self._lags, default=0.0)
 
     def looked(
@@ -54,13 +54,13 @@ class Figures:
             self._lags.append(max(anyio.current_time() - due, 0.0))
 
     def collect(self, sources: Iterable[Source]) -> None:
-        """What they have asked of their trackers since they were last asked for it."""
+        """Add the calls that they made to their trackers since the last collection."""
         for source in sources:
             for (operation, result), calls in source.requests_made().items():
                 self.counts.add("tracker_requests", calls, operation=operation, result=result)
 
     async def keep(self, store: Store) -> None:
-        """Add what is new to the store; what that does not take is added the next time."""
+        """Add what is new to the store; if that fails, it is added the next time."""
         counts, self.counts = self.counts, Counts()
         if counts:
             try:

@@ -1,8 +1,8 @@
-"""A process of our own beside the service: fed with lines, started anew when it ends, and gone when we are gone.
+"""A child process of the service: gets lines on its standard input, is restarted when it ends, and ends with us.
 
-It is in our session, so nobody takes it for what an agent left behind, and in a group of its own, so that Ctrl-C is
-ours to hear. Nothing here waits for it: what it does not read is dropped, what it says is read as it comes, and its
-end is told by the kernel.
+It is in our session, so that `orphans` does not take it for a process that an agent left behind, and in a process
+group of its own, so that Ctrl-C reaches only us. Nothing here waits for it: lines that it does not read are
+dropped, its output is read as it comes, and the kernel reports its end (pidfd).
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from .spawn import pipe_between
 
 log = logging.getLogger(__name__)
 
-# Who lives for so long has started well; who does not, so many times in a row, will not the next time either. But
-# that it was killed, as by a kernel that is out of memory, or that there was no room for it, passes.
+# A child that lives this long has started well; one that exits sooner, TRIES times in a row, is given up. Being
+# killed (by the kernel's OOM killer for instance) or a lack of resources does not count: that passes.
 STEADY_AFTER = 10.0
 TRIES = 5
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
 UNTIL_THERE_IS_A_LINE = 0.1
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
-# To end by itself, and to be ended by force.
+# Seconds after SIGTERM, and after SIGKILL.
 GRACE = 2.0
 FORCE_FOR = 2.0
 
 
-class Companion:
-    """`name` is what people call it. It is started as `argv` with the number of our process at its end, for
-    `parent.end_with`; it has the files `inherited`, and our lines as its standard input, `first` before all others.
-    After the end of these it has so many seconds for its `last_words`, before it is asked to end."""
+class SupervisedChild:
+    """`name` is for the log. The child is started as `argv` with our process id appended, for `parent.end_with`; it
+    inherits the descriptors `inherited`, and reads our lines on its standard input, `first` before all others.
+    After the end of its input it has `drain_seconds` before it gets SIGTERM."""
 
     def __init__(
         self,
@@ -50,18 +50,18 @@ class Companion:
         *,
         first: bytes = b"",
         inherited: Sequence[int] = (),
-        last_words: float = 0.0,
+        drain_seconds: float = 0.0,
     ) -> None:
         self._name = name
-        self._last_words = last_words
+        self._drain_seconds = drain_seconds
         self._argv = [*argv, str(os.getpid())]
         self._environ = dict(environ)
         self._first = first
         self._inherited = tuple(inherited)
 
     async def run(self, line: Callable[[], bytes | None], every: float) -> None:
-        """Keep it alive until cancelled, or until it is not worth it; then it is gone. It is told a `line` at this
-        pace, unless it has not read the one before or there is none."""
+        """Keep it running until cancelled or given up; then it has ended. It is sent a `line` every `every`
+        seconds, unless it has not read the one before, or `line` has none."""
         quick_ends, pause = 0, FIRST_PAUSE
         while True:
             began = anyio.current_time()
@@ -77,7 +77,7 @@ class Companion:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _live_once(self, line: Callable[[], bytes | None], every: float) -> tuple[str, bool]:
-        """How it ended, and whether that was its own doing."""
+        """How it ended, and whether it ended by itself."""
         try:
             life = _Life(self._name, self._argv, self._environ, self._inherited)
         except OSError as error:
@@ -91,23 +91,23 @@ class Companion:
                     await life.ended.wait()
         finally:
             with anyio.CancelScope(shield=True):
-                await life.end(self._last_words)
+                await life.end(self._drain_seconds)
         if life.code < 0:
             return f"was ended by signal {-life.code}", life.code != -signal.SIGKILL
         return f"ended with exit code {life.code}", True
 
 
 class _Feed:
-    """Our end of its standard input, which never waits: of what it has not read, the rest of one line is kept."""
+    """Our end of its standard input. Writing never blocks: at most the unread rest of one line is buffered."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._rest = memoryview(b"")  # its slices are no copies: a pipe takes little of a long line at a time
+        self._rest = memoryview(b"")  # slicing does not copy: a pipe takes a long line in many small parts
         self._closed = False
         os.set_blocking(descriptor, False)
 
     def tell(self, line: bytes) -> None:
-        """All of the line, sooner or later, or nothing of it while another is on its way."""
+        """Write the whole line, now or later; drop it if an earlier one is not written yet."""
         if not self._rest and not self._closed:
             self._rest = memoryview(line)
             self._write()
@@ -125,7 +125,7 @@ class _Feed:
         except BlockingIOError:
             pass
         except OSError:
-            self.close()  # it reads no more, and is about to end
+            self.close()  # the child closed its input and is about to end
             return
         if self._rest:
             loop.add_writer(self._descriptor, self._write)
@@ -134,7 +134,7 @@ class _Feed:
 
 
 class _Life:
-    """One life of it, from its start to its end."""
+    """One process of the child, from its start to its end."""
 
     def __init__(
         self, name: str, argv: Sequence[str], environ: Mapping[str, str], inherited: Sequence[int]
@@ -162,10 +162,10 @@ class _Life:
     def tell(self, line: bytes) -> None:
         self._feed.tell(line)
 
-    async def end(self, last_words: float) -> None:
-        """It hears that its input is over, then a signal, then the last one."""
+    async def end(self, drain_seconds: float) -> None:
+        """Close its input, then SIGTERM, then SIGKILL."""
         self._feed.close()
-        with anyio.move_on_after(last_words):
+        with anyio.move_on_after(drain_seconds):
             await self.ended.wait()
         self._signal(signal.SIGTERM)
         with anyio.move_on_after(GRACE):
@@ -181,7 +181,7 @@ class _Life:
 
     def _signal(self, number: signal.Signals) -> None:
         if not self.ended.is_set():
-            signal.pidfd_send_signal(self._pidfd, number)  # not reaped yet, so there is somebody
+            signal.pidfd_send_signal(self._pidfd, number)  # not reaped yet, so the pid is still its own
 
     def _notice_end(self) -> None:
         code = self._popen.poll()
