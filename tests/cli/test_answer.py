@@ -38,7 +38,7 @@ def said(scene) -> list[str]:
 
 
 def test_words_standard_input_and_secrets(parked, say):
-    assert say("answer", "T-1", "Use port 8080.").out.startswith("T-1 is free to start again; its agent is told")
+    assert say("answer", "T-1", "Use port 8080.").out.startswith("T-1 is free to start again; its agent gets")
     assert schedule(parked).parked == {}
     for words in (("#1", "Use", "port", "80."), ("1", f"The key is {SECRET}."), ("T-1", "WORKFLOW.md")):
         assert say("answer", *words).code == 0

@@ -265,7 +265,7 @@ def test_a_workspace_beside_the_workflow_is_no_workflow(scene, monkeypatch, caps
     (scene.directory / "T-1").mkdir()
     (scene.directory / "T-1" / "WORKFLOW.md").write_text("the repository has one of its own")
     monkeypatch.chdir(scene.directory)
-    assert "no service has looked" in ask(capsys, "why", "T-1").out
+    assert "no service has polled" in ask(capsys, "why", "T-1").out
 
 
 @pytest.mark.parametrize("word", [".", "project"])

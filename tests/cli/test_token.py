@@ -57,8 +57,8 @@ def test_without_a_dashboard_of_this_store_no_link_leads_to_another(scene, say, 
     assert said.code == 0
     assert re.fullmatch(r"Authorization: Bearer [\w-]{43}\n", said.out)
     assert said.err == (
-        "No dashboard is served for this store now, so there is no link: `sortie run` serves one, "
-        "where the token can be pasted at /login.\n"
+        "No dashboard is served for this store now, so there is no link: "
+        "start one with `sortie run` and paste the token at /login.\n"
     )
     assert told["link"] is None and len(told["token"]) == 43
 
@@ -68,9 +68,9 @@ def test_the_group_by_itself_says_what_there_is(capsys):
     assert (alone.code, asked.code) == (0, 0)
     assert alone.out == asked.out
     for command, what in (
-        ("new", "print a link that lets you in, or a bearer"),
-        ("list", "what tokens there are, and what each allows"),
-        ("revoke", "a token counts no more, from now on"),
+        ("new", "print a login link, or a bearer token"),
+        ("list", "list the tokens and their scopes"),
+        ("revoke", "revoke tokens, with immediate effect"),
     ):
         assert re.search(rf"^  {command} +{what}$", alone.out, re.M)
 
@@ -81,7 +81,7 @@ def test_for_figures_there_is_a_bearer_and_no_link(scene, say, store):
 
 
 def test_tokens_are_listed_and_revoked_by_their_ids(scene, say, store):
-    assert "none" in say("token", "list").out
+    assert "There are no tokens" in say("token", "list").out
     made = [say("token", "new", "--scope", scope, "--json").json() for scope in ("read", "operate", "metrics")]
     listed = say("token", "list", "--json").json()
     assert [(one["id"], one["scope"]) for one in listed] == [(one["id"], one["scope"]) for one in made]

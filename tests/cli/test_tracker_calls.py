@@ -54,7 +54,7 @@ async def test_a_tracker_that_is_left_alone_is_named_with_the_time(say, figures)
     until = time.time() + 600
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))
     async with figures(age=300.0, held_until=until):
-        assert f"The tracker is asked again at {at}: its server wants no calls before that." in say("status").out
+        assert f"The tracker is polled again at {at}, when its rate limit ends." in say("status").out
     async with figures(held_until=time.time() - 1):
         assert "asked again" not in say("status").out
 

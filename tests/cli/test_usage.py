@@ -24,7 +24,7 @@ def test_usage_tells_people_days_issues_agents_and_what_was_not_measured(store, 
     assert lines[0].startswith("today (")
     assert [line.split()[0] for line in lines if line.endswith("unmeasured")] == ["day", "issue", "agent"]
     assert "10 others" in said.out
-    assert lines[-1].endswith("and 2 runs that told nothing of it")
+    assert lines[-1].endswith("and 2 runs without usage data")
 
 
 def test_usage_tells_programs_the_same(store, capsys):
@@ -55,4 +55,4 @@ def test_history_is_filtered_and_sorted(store, capsys):
 
 
 def test_history_of_what_never_happened_says_so(store, capsys):
-    assert ask(capsys, "history", "-w", store, "--status", "stalled").out == "No run has ended so.\n"
+    assert ask(capsys, "history", "-w", store, "--status", "stalled").out == "No run matches.\n"

@@ -40,7 +40,7 @@ def test_an_answer_frees_a_parked_issue_and_is_a_comment_once(name):
     made = schedule(parked(attempt=3, session_id="s1"))
     reply = said(made, name=name)
     assert (reply.ok, reply.issue_id) == (True, "1")
-    assert reply.outcome == "D-1 is free to start again; its agent is told your answer."
+    assert reply.outcome == "D-1 is free to start again; its agent gets your answer."
     answered, planned, freed = reply.events
     assert isinstance(answered, ev.Answered) and answered.text == "Use port 8080."
     assert isinstance(planned, ev.EffectPlanned)
@@ -57,7 +57,7 @@ def test_the_same_answer_twice_is_told_and_shown_once(before):
     """A person types the command again, or two do."""
     made = schedule(before)
     assert said(made, number=1).events
-    assert said(made, number=2) == Reply(True, "D-1 has this answer already; it is told once.", issue_id="1")
+    assert said(made, number=2) == Reply(True, "D-1 has this answer already; its agent gets it once.", issue_id="1")
     assert said(made, "Or 9090.", number=3).events
     assert [one.text for one in made.answers_for("1")] == ["Use port 8080.", "Or 9090."]
 
@@ -83,9 +83,9 @@ def test_whatever_it_is_parked_for_it_goes_on_as_after_unpark(kind):
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (schedule(running()), "is running; its agent is told your answer with its next turn"),
-        (schedule(running(stop="stalled")), "is not running now; its agent is told your answer when it starts"),
-        (schedule(running(ending=verdict())), "is not running now; its agent is told your answer when it starts"),
+        (schedule(running()), "is running; its agent gets your answer with its next turn"),
+        (schedule(running(stop="stalled")), "is not running now; its agent gets your answer when it starts"),
+        (schedule(running(ending=verdict())), "is not running now; its agent gets your answer when it starts"),
         (schedule(waiting(due_at=NOW + 60)), "is not running now"),
         (schedule(view()), "is not running now"),
         (schedule(view(state="Backlog")), "is not running now"),

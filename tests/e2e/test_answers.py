@@ -61,7 +61,7 @@ def test_an_answer_through_the_service_frees_the_issue_and_the_agent_completes(p
     service = parked.start()
     service.until(lambda: len(parked.events(ev.Opened)) == 2)
     said = parked.sortie("answer", "T-1", "Use the second one.")
-    assert (said.returncode, said.stdout) == (0, "T-1 is free to start again; its agent is told your answer.\n")
+    assert (said.returncode, said.stdout) == (0, "T-1 is free to start again; its agent gets your answer.\n")
     service.until(lambda: len(parked.runs("1")) == 2)
     assert service.stop() == 0
     assert_went_on(parked, "Use the second one.")
@@ -77,7 +77,7 @@ def test_an_answer_through_the_service_frees_the_issue_and_the_agent_completes(p
 def test_answers_without_a_service_are_told_and_shown_by_the_next_one(parked):
     assert parked.sortie("answer", "T-1", "Use", "the second one.").returncode == 0
     again = parked.sortie("answer", "T-1", "No, the third.")
-    assert again.stdout == "T-1 is not running now; its agent is told your answer when it starts again.\n"
+    assert again.stdout == "T-1 is not running now; its agent gets your answer when it starts again.\n"
     assert answers_in_tracker(parked) == []
     assert [one.text for one in parked.schedule().answers.values()] == ["Use the second one.", "No, the third."]
     assert parked.run() == 0, parked.output()

@@ -134,7 +134,7 @@ def test_lost_access_ends_no_run_and_frees_nothing(jira: JiraFake, site: Project
     service.until(lambda: "begun" in site.diary() and parked_id in site.parked())
     service.until(lambda: running.status == "In Progress")
     setattr(jira, what, True)
-    said = "does not accept the key" if what == "is_expired" else "shows us no project PROJ"
+    said = "does not accept the key" if what == "is_expired" else "shows this account no project PROJ"
     service.until(lambda: said in site.output())
     before = len(jira.requests)
     service.until(lambda: len(jira.requests) > before + 8)
@@ -167,7 +167,7 @@ def test_doctor_says_which_issues_are_left_alone_and_nothing_is_to_be_done_about
     jira.store.add("Buy this", creator=CUSTOMER)
     told = site.sortie("doctor", site.workflow_path.name)
     (line,) = [line for line in told.stdout.splitlines() if "PROJ-1" in line]
-    assert line.endswith("Issue PROJ-1 is left alone: its author Carl Customer is in tracker.excluded_authors.")
+    assert line.endswith("Issue PROJ-1 is skipped: its author Carl Customer is in tracker.excluded_authors.")
 
 
 def test_doctor_tells_what_jira_lacks(jira: JiraFake, site: Project) -> None:

@@ -134,7 +134,7 @@ def test_issues_of_excluded_authors_are_left_alone_and_their_comments_are_not_to
     public.add("2", KEEPS_ITS_PROMPT, author="ann", comments=[comment(1, "EVIL", "mallory"), comment(2, "Fine.")])
     assert public.run() == 0
     assert public.diary() == []
-    assert "Issue T-1 is left alone: its author mallory is in tracker.excluded_authors." in public.notes()
+    assert "Issue T-1 is skipped: its author mallory is in tracker.excluded_authors." in public.notes()
     assert "EVIL" not in prompt_of(public) and "Fine." in prompt_of(public)
     assert [event.issue_id for event in public.events(ev.Claimed)] == ["2"]
 

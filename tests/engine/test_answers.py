@@ -114,7 +114,7 @@ async def test_an_answer_to_a_running_agent_is_told_with_its_next_turn_and_two_i
     told = f"{SEVERAL}\n\n```answer\nfirst\n```\n\n```answer\nsecond\n```"
     assert its.asks.prompts == ["", told]
     assert [claim.cause for claim in its.heard.all(ev.Claimed)] == ["new", "answered"]
-    assert "is running; its agent is told" in its.heard.all(ev.Commanded)[0].outcome
+    assert "is running; its agent gets" in its.heard.all(ev.Commanded)[0].outcome
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_a_limit_of_the_tracker_postpones_the_comment(asking):
         its.limited(3600.0, "comment")
         tell(its)
         await its.heard.wait(ev.Answered)
-        while not its.notes("wants no calls"):
+        while not its.notes("rate limit is reached"):
             await anyio.sleep(0.01)
         its.limit_ends()
         while not answers_in(its.tracker):
@@ -175,7 +175,7 @@ async def test_who_is_asked_to_stop_waits_for_no_limit_and_the_next_start_makes_
             await its.heard.wait(ev.Settled, "a")
             its.limited(3600.0, "comment")
             tell(its)
-            while not its.notes("wants no calls"):
+            while not its.notes("rate limit is reached"):
                 await anyio.sleep(0.01)
             its.orchestrator.drain()
         assert its.notes("1 answer is not in the tracker yet")
@@ -287,7 +287,7 @@ async def test_a_person_who_wants_a_look_gets_one_at_once(asking, tmp_path):
         done = await its.heard.wait(ev.Commanded)
         while its.tracker.calls["list"] == looks:
             await anyio.sleep(0.01)
-    assert (done.ok, done.outcome, done.issue_id) == (True, "The source is looked at now.", "")
+    assert (done.ok, done.outcome, done.issue_id) == (True, "The source is polled now.", "")
 
 
 async def test_a_service_that_is_leaving_refuses_a_look_and_leaves_answers_to_the_next(asking):

@@ -82,7 +82,7 @@ async def test_a_limit_holds_whatever_has_not_begun_until_it_ends_and_is_said_on
         for name in "abcde":
             await its.heard.wait(ev.EffectDone, name, 3)
     assert len(its.host.specs) == 5
-    assert len(its.notes("wants no calls")) == 1
+    assert len(its.notes("rate limit is reached")) == 1
     assert its.notes("could not be asked") == its.notes("can be used again") == []
 
 
@@ -140,7 +140,7 @@ async def test_a_later_turn_goes_on_with_what_is_known(tracked):
     (answers,) = its.host.answers.values()
     assert [answer.issue.description for answer in answers if getattr(answer, "issue", None)] == ["all of it"]
     assert its.tracker.issues["a"].state == "review"
-    assert len(its.notes("wants no calls")) == 1
+    assert len(its.notes("rate limit is reached")) == 1
 
 
 async def test_a_limit_that_no_look_gets_along_with_is_for_people_and_still_heeded(tracked):
@@ -214,7 +214,7 @@ async def test_a_hand_off_waits_for_the_end_of_a_limit(tracked):
     assert its.tracker.calls["move"] == 2
     assert len(its.heard.all(ev.Claimed)) == 1
     assert all(done.ok for done in its.heard.all(ev.EffectDone))
-    assert len(its.notes("wants no calls")) == 1
+    assert len(its.notes("rate limit is reached")) == 1
 
 
 async def test_who_is_asked_to_stop_waits_for_no_limit_and_the_next_start_writes_once(tracked):

@@ -65,6 +65,6 @@ def test_on_a_narrow_terminal_names_of_channels_stay_whole(project: Project):
 def test_doctor_names_the_channels_and_tells_nobody_anything(project: Project, sink):
     project.workflow({"notifications": {"ops": {"webhook": f"{sink.url}/oneverysecretpart"}}})
     done = project.sortie("doctor")
-    assert "notifications: people are told by ops (webhook)" in done.stdout
+    assert "notifications: messages go to ops (webhook)" in done.stdout
     assert "oneverysecretpart" not in done.stdout
     assert sink.asked == []

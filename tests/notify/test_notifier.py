@@ -225,7 +225,7 @@ def test_a_receiver_that_fails_is_tried_again_when_it_says_so(scene, sink):
     ("answer", "words"),
     [
         (Answer(500, b"out of order"), "it answered 500: out of order"),
-        (Answer(302, headers={"Location": "https://elsewhere.example.com/"}), "another address"),
+        (Answer(302, headers={"Location": "https://elsewhere.example.com/"}), "new address"),
         (Answer(deed=lambda connection: connection.close()), "cannot be reached"),
     ],
     ids=["500", "redirect", "hangs up"],

@@ -165,7 +165,7 @@ async def test_a_date_says_when_to_try_again(sink):
 
 async def test_a_redirect_takes_nothing_elsewhere(sink):
     sink.script.append(Answer(307, b"", {"Location": f"{sink.url}/elsewhere"}))
-    with pytest.raises(NotSent, match="at another address now"):
+    with pytest.raises(NotSent, match="it has moved; set its new address"):
         await send(ChannelConfig(webhook=sink.url, secret=SECRET), message())
     assert len(sink.asked) == 1
 

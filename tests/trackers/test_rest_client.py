@@ -304,10 +304,10 @@ async def test_a_budget_that_no_look_gets_along_with_is_called_so(server):
     failure = await failure_of(client.get("/things", {"page": "4"}, look=True))
     assert (failure.kind, failure.passing) == (TrackerError.RATE_LIMITED, False)
     assert failure.message == (
-        "One look takes more than the 4 calls a minute that tracker.calls_per_minute: 6 leaves for looking,"
-        " so none comes to its end."
+        "One poll takes more than the 4 calls a minute that tracker.calls_per_minute: 6 leaves for polling,"
+        " so no poll can finish."
     )
-    assert failure.fix == "Raise tracker.calls_per_minute (120 without a setting), or narrow what is looked for."
+    assert failure.fix == "Raise tracker.calls_per_minute (default: 120), or narrow the selection of issues."
     assert failure.until is not None
     assert before + 59 <= failure.until <= time.time() + 61
     await client.aclose()

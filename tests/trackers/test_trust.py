@@ -149,14 +149,14 @@ async def test_nothing_of_an_excluded_author_is_read(entry):
     own, other = replace(ISSUE, comments=said), replace(ISSUE, id="2", identifier="T-2", **theirs)
     tracker = tracker_of(own, other, excluded_authors=(entry,))
     found = await tracker.fetch_candidates()
-    refusal = "Issue T-2 is left alone: its author Eve is in tracker.excluded_authors."
+    refusal = "Issue T-2 is skipped: its author Eve is in tracker.excluded_authors."
     assert found.problems == (refusal,)
     assert [issue.id for issue in found.issues] == ["1"]
     for issue in (*found.issues, await tracker.fetch_issue("1")):
         assert [comment.body for comment in issue.comments or ()] == ["mine"]
     with pytest.raises(TrackerError) as caught:
         await tracker.fetch_issue("2")
-    without_a_name = "Issue T-2 is left alone: its author is in tracker.excluded_authors."
+    without_a_name = "Issue T-2 is skipped: its author is in tracker.excluded_authors."
     assert (caught.value.kind, str(caught.value)) == (TrackerError.NOT_FOUND, without_a_name)
     assert await tracker.fetch_states(["1", "2"]) == {"1": "Todo"}
 

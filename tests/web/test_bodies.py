@@ -61,7 +61,7 @@ def test_a_body_that_trickles_is_ended_with_its_connection(tmp_path, headers):
                 connection.sendall(b"x" if "Length" in headers[0] else b"1\r\nx\r\n")
             answer = until_closed(connection)
         assert answer.startswith(b"HTTP/1.1 408 ") and b"too_slow" in answer
-        assert b"did not come within 0.3 s" in answer
+        assert b"did not arrive within 0.3 s" in answer
 
 
 def test_a_body_that_never_begins_is_ended_too(tmp_path):

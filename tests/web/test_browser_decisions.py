@@ -71,7 +71,7 @@ def test_an_answer_in_the_page_makes_the_agent_go_on_once(asking: Asking, visito
     expect(need).to_contain_text("which database?")
     need.get_by_role("textbox").fill(f"Use the second one, {identifier}.")
     need.get_by_role("button", name="Answer").click(click_count=clicks)
-    expect(page.locator(".reply-ok")).to_contain_text("its agent is told your answer")
+    expect(page.locator(".reply-ok")).to_contain_text("its agent gets your answer")
     asking.assert_went_on(identifier, f"Use the second one, {identifier}.")
     expect(page.locator("#reviews")).to_contain_text(identifier)
     expect(need).to_have_count(0)
@@ -86,7 +86,7 @@ def test_without_scripts_an_answer_is_a_plain_form(asking: Asking, visitors: Vis
     page.goto("/issues/T-3")
     page.get_by_label("Answer to T-3").fill("Use the second one, plainly.")
     page.get_by_role("button", name="Answer", exact=True).dblclick()
-    expect(page.locator(".reply-ok")).to_contain_text("its agent is told your answer")
+    expect(page.locator(".reply-ok")).to_contain_text("its agent gets your answer")
     asking.assert_went_on("T-3", "Use the second one, plainly.")
 
     def is_told_after_reload() -> bool:
@@ -111,7 +111,7 @@ def test_without_scripts_every_page_says_what_it_is_for(asking: Asking, visitors
     page.get_by_role("link", name="Runs", exact=True).click()
     page.get_by_label("Text").fill("nobody said this")
     page.get_by_role("button", name="Filter").click()
-    expect(page.locator("main")).to_contain_text("No run fits.")
+    expect(page.locator("main")).to_contain_text("No run matches.")
 
 
 def test_no_token_no_change(asking: Asking, visitors: Visitors):

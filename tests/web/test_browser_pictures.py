@@ -148,6 +148,6 @@ def test_the_page_of_peers(tmp_path: Path, place: Path, visitors: Visitors, fold
     with scene.started("web", str(root / ".git/sortie/peers.db"), "--port", str(free_port())) as served:
         page = visitors.page(served.url(), size=WINDOW)
         page.goto("/peers")
-        expect(page.locator("#stale")).to_have_text("Nobody has a turn now; sortie turn gives one.")
+        expect(page.locator("#stale")).to_have_text("No agent has a turn now; sortie turn starts one.")
         expect(page.locator(".board")).to_contain_text("What is said in a language that we do not speak?")
         take(page, folder / "peers.png")

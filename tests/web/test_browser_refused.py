@@ -79,7 +79,7 @@ def test_with_a_token_that_is_revoked(asking: BrowsedScene, visitors: Visitors):
     expect(box_of(page, "T-1")).to_have_value(TEXT)
     send(page, "T-1")
     expect(refusal(page)).to_contain_text("401")
-    expect(refusal(page)).to_contain_text("A token is needed here; sortie token new prints a link")
+    expect(refusal(page)).to_contain_text("This needs a token; sortie token new prints a link")
     expect(refusal(page)).to_contain_text("What you wrote is still there.")
     expect(refusal(page)).to_be_in_viewport()
     until_asked_again(page)

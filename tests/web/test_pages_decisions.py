@@ -74,7 +74,7 @@ def answering(store: Path, ok: bool, outcome: str) -> Iterator[None]:
 def test_a_button_leaves_a_command_and_leads_back_to_the_issue(server, verb):
     answer = press(server, "SHOP-20", verb)
     assert answer.headers["location"].startswith("/issues/SHOP-20?reply=")
-    assert "this is done when sortie run starts it" in reply(server, answer)
+    assert "the command is carried out when sortie run starts it" in reply(server, answer)
     assert commands(server) == [(verb, "SHOP-20", "")]
 
 

@@ -63,7 +63,7 @@ def test_a_name_is_found_however_it_is_written(many):
 
 def test_what_is_not_found_is_told_as_text_and_leads_to_the_runs(many):
     page = Page(many.get("/issues/?named=%3Cb%3Enobody%E2%80%AE", accept="text/html").text)
-    assert r"No issue is called <b>nobody\u202e, and none has it" in page.text
+    assert r"No issue is called <b>nobody\u202e, and none contains it" in page.text
     assert "/runs?text=%3Cb%3Enobody%E2%80%AE" in page.links
 
 

@@ -35,7 +35,7 @@ def seen(server: LiveServer, **headers: str) -> Page:
 
 def test_who_has_no_token_is_told_how_to_get_one(server):
     page = seen(server)
-    assert "You are looking only" in page.text and HOW_TO_GET_MORE in page.text
+    assert "You can only read" in page.text and HOW_TO_GET_MORE in page.text
     assert not has_a_way_out(page)
 
 
@@ -54,5 +54,5 @@ def test_a_site_that_only_shows_promises_nothing_to_who_gets_a_token(showing):
     for headers in ({}, {"cookie": showing.cookie("operate")}):
         page = seen(showing, **headers)
         assert HOW_TO_GET_MORE not in page.text
-        assert "This site only shows what is in the store" in page.text
+        assert "This dashboard is read-only" in page.text
         assert has_a_way_out(page) == bool(headers)

@@ -104,7 +104,7 @@ def test_a_plan_that_cannot_be_read_is_a_page_that_says_how_to_find_out(tmp_path
 
 def verdicts(page: Page) -> str:
     """What *Health* says at a glance."""
-    return page.text.partition("Loop lag")[0].partition("Trouble of late")[0]
+    return page.text.partition("Loop lag")[0].partition("Recent problems")[0]
 
 
 def test_a_plan_that_can_be_read_is_nowhere_called_broken_and_its_limits_are_known(asking):
@@ -123,7 +123,7 @@ def test_a_plan_that_is_broken_says_so_and_how_to_find_out(tmp_path):
     place.write_text("tasks: 7\n")
     with served(store, place=place, is_plan=True) as server:
         now, health = read(server, "/"), read(server, "/health")
-        assert "The plan is broken: nobody knows what is ready, nor the limits" in now.text
+        assert "The plan is broken: what is ready, and the limits, are unknown" in now.text
         assert "sortie plan check" in now.text and "sortie validate" not in now.text + health.text
         assert "broken" in verdicts(health)
         assert server.get("/readyz").json["checks"]["workflow"] == "fail"

@@ -131,9 +131,9 @@ def test_runs_are_chosen_sorted_and_paged_by_their_address(busy):
     assert cheapest.text.index("SHOP-30") < cheapest.text.index("SHOP-225")
     kept = {one["name"]: one["value"] for one in cheapest.named("input") if one.get("type") == "hidden"}
     assert kept == {"sort": "cost", "order": "up"}, "who filters keeps the order"
-    assert "No run fits." in shown(busy, "/runs?text=%25").text
+    assert "No run matches." in shown(busy, "/runs?text=%25").text
     nonsense = "/runs?page=99999999999999999999&sort=;drop&order=x&status=%00&page=-1"
-    assert "No run fits." in shown(busy, nonsense).text
+    assert "No run matches." in shown(busy, nonsense).text
 
 
 def test_the_agents_and_models_that_ran_lately_are_offered_to_choose_from(tmp_path):
@@ -160,7 +160,7 @@ def test_the_agents_and_models_that_ran_lately_are_offered_to_choose_from(tmp_pa
 
 def test_a_run_that_told_nothing_of_its_tokens_is_not_measured_rather_than_free(busy):
     assert "not measured" in shown(busy, "/runs?text=SHOP-30").text
-    assert "2 runs told nothing of what they used" in shown(busy, "/money").text
+    assert "2 runs reported no usage" in shown(busy, "/money").text
 
 
 def test_a_run_that_asked_is_called_so_on_its_own_page_too(busy):
@@ -287,7 +287,7 @@ def test_a_broken_workflow_shows_what_is_known_and_says_so(tmp_path):
         for path in ("/", "/money"):
             assert "limit not known" in shown(server, path).text
             assert "no limit" not in shown(server, path).text
-        assert "The workflow is broken: nobody knows" in shown(server, "/").text
+        assert "The workflow is broken: what is ready" in shown(server, "/").text
         assert "slots" not in shown(server, "/").text
         assert "sortie_slots_available" not in re.sub("(?m)^#.*", "", server.get("/metrics").text)
         assert "broken" in shown(server, "/health").text
@@ -301,7 +301,7 @@ def test_while_a_service_runs_a_broken_workflow_hides_nothing_of_its_rules(tmp_p
     (tmp_path / "WORKFLOW.md").write_text("---\ntracker: 7\n---\n")
     with served(store) as server, held(store, {"pid": 1}):
         text = shown(server, "/").text
-        assert "The workflow is broken: the service goes on by the last good one" in text
+        assert "The workflow is broken: the service uses the last valid one" in text
         assert "of $50" in text and "of 3 slots" in text and "Ready" in text and "Held back" in text
         assert "of $50" in shown(server, "/money").text
         assert "of 7" in shown(server, "/issues/SHOP-20").text

@@ -76,7 +76,7 @@ def test_tokens_without_a_price_were_not_free(tmp_path):
     story.settled(199, name, run)
     shown = pages(tmp_path, story)
     assert [path for path, text in shown.items() if "$0.00" in text and path != "/money?days=7"] == []
-    assert "claude-code told tokens and no price: nobody knows what those cost" in shown["/money"]
+    assert "claude-code reported tokens without a price: their cost is unknown" in shown["/money"]
     assert "not told of $60.00" in shown["/"] and "3.0M of 40.0M" in shown["/"]
     assert f"3.0M {NOTHING}" in shown["/runs"]
 

@@ -71,7 +71,7 @@ def test_the_first_start_prints_one_link_and_no_later_one_does_and_it_is_a_key_u
     port = free_port()
     with scene.running(port) as service:
         line = service.until_said("/login?token=")
-        assert "(it is a key" in line and "token revoke` ends it)" in line
+        assert "(keep it secret" in line and "token revoke` revokes it)" in line
         link = line.split()[-1]
         assert link.startswith(f"http://127.0.0.1:{port}/login?token=")
         for _ in range(2):

@@ -32,9 +32,9 @@ def taken(port: int = 0, host: str = "127.0.0.1"):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("run", "Serve the dashboard here; 0: nowhere. Default: 7678."),
+        ("run", "Port of the dashboard; 0: no dashboard. Default: 7678."),
         ("plan run", "Serve the dashboard here. Default: nowhere."),
-        ("web", "Serve it here; 0: on any that is free. Default: 7678."),
+        ("web", "Port of the dashboard; 0: any free one. Default: 7678."),
     ],
 )
 def test_each_command_says_what_its_own_port_means(capsys, command, words):

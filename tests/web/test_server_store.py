@@ -73,7 +73,7 @@ def test_beside_a_service_it_works_and_says_where_that_ones_is(tmp_path):
         other = tmp_path / "other"
         other.mkdir()
         with ServerScene(other).started("web", str(scene.workflow), "--host", "127.0.0.2") as command:
-            command.until_said(f"has its own, where things can be changed: http://127.0.0.1:{port}/")
+            command.until_said(f"has its own dashboard, which can change things: http://127.0.0.1:{port}/")
             assert get(port_of(command), "/api/v1/state", host="127.0.0.2").json["running"][0]["issue_id"] == "1"
 
 

@@ -1,4 +1,4 @@
-"""`sortie answer`: what a person says to the agent of an issue, which goes on with it in the same conversation."""
+"""`sortie answer`: answers an agent's question; the agent continues in the same conversation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD_INPUT = "-"
 
 
 def _apart(_ctx: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> list[str]:
-    """A list, unlike the names of issues: what an answer says may be the path of a workflow."""
+    """Keeps the words as they are: unlike the names of issues, they are never read as the path of a workflow."""
     return list(words)
 
 
@@ -42,8 +42,8 @@ class _TakesText(click.Command):
 def answer_command(issue: str, words: list[str], workflow: Path) -> int:
     """Answer the question for which an issue is parked; `-` as TEXT reads the answer from standard input.
 
-    Its agent is told with its next turn, in the same conversation, and the issue is free to start again. The
-    answer is a comment in the tracker too. Where no service runs, all of that happens with the next `sortie run`.
+    The agent gets the answer in its next turn, in the same conversation, and the issue can start again. The answer
+    is also posted to the tracker as a comment. If no service runs, all of this happens at the next `sortie run`.
     """
     text = _read() if words == [STANDARD_INPUT] else " ".join(words)
     if problem := problem_with_answer(text):
@@ -52,12 +52,13 @@ def answer_command(issue: str, words: list[str], workflow: Path) -> int:
 
 
 def _read() -> str:
-    """A little more than an answer may have, so that what is too long is seen to be."""
+    """Reads one byte more than the limit, so that a longer answer is recognised as too long."""
     return sys.stdin.buffer.read(LONGEST_ANSWER + 1).decode("utf-8", "replace")
 
 
 def answered(config: Config, schedule: Schedule, issue: str, text: str, now: float) -> Reply:
-    """The same on a store that no service owns: the next one tells the tracker, where the store is that of one."""
+    """Records the answer in a store that no service owns; the next service posts the comment, if there is a
+    tracker."""
     import os
     from secrets import token_hex
 

@@ -227,7 +227,7 @@ def notifications(config: Config) -> Iterator[Finding]:
     """That the addresses can be used, the workflow's own check says; nobody is told anything here."""
     if channels := config.notifications:
         named = ", ".join(f"{name} ({channel.kind})" for name, channel in channels.items())
-        yield Finding("PASS", "notifications", f"people are told by {named}; `sortie notify test` tries that")
+        yield Finding("PASS", "notifications", f"messages go to {named}; `sortie notify test` tries that")
 
 
 def writable(name: str, directory: Path, key: str) -> Finding:

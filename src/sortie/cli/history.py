@@ -27,9 +27,11 @@ SPARE = ("cost", "tokens", "attempt", "turns", "time", "ended", "run")
 @click.option(
     "--limit", type=click.IntRange(1, MOST_RUNS), default=20, show_default=True, help="At most this many runs."
 )
-@click.option("--status", type=click.Choice(get_args(RunStatus)), help="Only those that ended so.")
-@click.option("--agent", metavar="KIND", help="Only those of this kind of agent.")
-@click.option("--sort", type=click.Choice(SORTS), default="ended", show_default=True, help="The most of it first.")
+@click.option("--status", type=click.Choice(get_args(RunStatus)), help="Only runs with this outcome.")
+@click.option("--agent", metavar="KIND", help="Only runs of this kind of agent.")
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="ended", show_default=True, help="Highest or newest first."
+)
 @workflow_option
 @json_option
 def history_command(
@@ -52,7 +54,7 @@ def history_command(
         cells = [_cells(row, hide(row.error or row.reason)) for row in rows]
         print_table(Columns(COLUMNS, cells, right=NUMBERS, cut=("reason",), spare=SPARE))
     elif status or agent:
-        print_sentence("No run has ended so.")
+        print_sentence("No run matches.")
     else:
         print_sentence("Nothing has ended yet; `sortie status` shows what is going on.")
     return DONE

@@ -1,4 +1,4 @@
-"""`sortie notify`: see how the channels of a workflow are doing, and try them out."""
+"""`sortie notify`: shows the notification channels of a workflow, and sends test messages."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @click.group("notify")
 def notify_command() -> None:
-    """Who is told when something needs a person: the channels of `notifications:` in the workflow."""
+    """Messages when something needs a person, to the channels of `notifications:` in the workflow."""
 
 
 @notify_command.command("list")
 @workflow_option
 @json_option
 def list_command(workflow: Path, as_json: bool) -> int:
-    """Show the channels, what waits for each, and what went wrong last. Addresses are never shown."""
+    """Show the channels, what is queued for each, and the last error. Addresses are never shown."""
     config = load_config(workflow)
     standings = _standings(config)
     if as_json:
@@ -46,7 +46,7 @@ def list_command(workflow: Path, as_json: bool) -> int:
 
 
 def _standings(config: Config) -> dict[str, ChannelStanding | None]:
-    """None where there is no store yet."""
+    """None if there is no store yet."""
     from ..store.notifications import standing
 
     with ExitStack() as open_store:
@@ -90,7 +90,7 @@ def _row(config: Config, name: str, standing: ChannelStanding | None) -> tuple[s
 def test_command(names: tuple[str, ...], workflow: Path, env_file: Path | None, as_json: bool) -> int:
     """Send a test message to the channels, or to those named, and say what happened.
 
-    Exit code 0 where all were sent, else 1.
+    Exit code 0 if all were sent, else 1.
     """
     import anyio
 
@@ -101,7 +101,7 @@ def test_command(names: tuple[str, ...], workflow: Path, env_file: Path | None, 
             f"There is no channel {unknown[0]} in {workflow}.", fix=f"Those there are: {known}."
         )
     if not config.notifications:
-        fix = "Write one into notifications: of the workflow; docs/notifications.md shows how."
+        fix = "Add one to notifications: in the workflow; docs/notifications.md shows how."
         raise SortieError(f"{workflow} has no channels.", fix=fix)
     chosen = names or tuple(config.notifications)
     with told_when_slow("sending"):
@@ -115,7 +115,7 @@ def test_command(names: tuple[str, ...], workflow: Path, env_file: Path | None, 
 
 
 async def _try_out(config: Config, name: str) -> str:
-    """Why it was not sent, empty where it was."""
+    """Why it was not sent, empty if it was."""
     from ..notify.message import compose
     from ..notify.send import NotSent, send
     from ..store.notifications import Notification

@@ -37,7 +37,7 @@ NAMED_AT_THE_END = 10
 @workflow_argument
 @click.option("--until-idle", is_flag=True, help="End when nothing is running, due or ready to start.")
 @click.option("--dry-run", is_flag=True, help="Show what would start and what would not; change nothing.")
-@server_options("Serve the dashboard here; 0: nowhere. Default: 7678.")
+@server_options("Port of the dashboard; 0: no dashboard. Default: 7678.")
 @env_file_option
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Default: logging.format, else text.")
 @click.option(

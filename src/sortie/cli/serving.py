@@ -1,4 +1,4 @@
-"""`--port` and `--host`: where a command serves the dashboard, by them, by the environment and by the workflow."""
+"""The options `--port` and `--host`, and opening the dashboard by them, the environment and the workflow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def server_options(about_port: str) -> Callable[[Command], Command]:
-    """`about_port` is the help of `--port`: what 0 means, and what goes without it, differs."""
+    """`about_port` is the help of `--port`: what 0 and no port mean differs between commands."""
     port = click.option("--port", type=click.IntRange(0, 65535), help=about_port)
     host = click.option(
         "--host", callback=_literal, metavar="IP", help="Listen on this address. Default: 127.0.0.1."
@@ -39,7 +39,7 @@ def _literal(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 
 
 def settings_of_environment(environ: Mapping[str, str]) -> ServerConfig:
-    """For what has no workflow; raises `ConfigurationError` where a variable says what cannot be."""
+    """For commands without a workflow; raises `ConfigurationError` for an invalid variable."""
     from ..errors import ConfigurationError
     from ..workflow.checks import NO_KINDS
     from ..workflow.document import Tree
@@ -50,7 +50,7 @@ def settings_of_environment(environ: Mapping[str, str]) -> ServerConfig:
     problems = Problems("environment")
     variables = gather(environ, None, problems)
     server = read_config(Path("WORKFLOW.md"), Tree(), variables, NO_KINDS, problems).server
-    # That a workflow is missing is no mistake of the environment.
+    # The problems of a missing workflow are not about the environment.
     mistakes = [str(one) for one in problems.in_order() if one.key.startswith(override_name("server"))]
     if mistakes:
         raise ConfigurationError(mistakes[0], problems=mistakes)
@@ -58,14 +58,14 @@ def settings_of_environment(environ: Mapping[str, str]) -> ServerConfig:
 
 
 class Served:
-    """What becomes of the dashboard of a service: where it is, or why there is none. `hint` is for people."""
+    """The dashboard of a service, or a `hint` for people why there is none."""
 
     def __init__(self, dashboard: Dashboard | None, hint: str = "") -> None:
         self.dashboard = dashboard
         self.hint = hint
 
     def announce(self, output: Output) -> None:
-        """Say where it is, and let the first person in."""
+        """Log its address, and at the first start a login link."""
         from ..errors import StoreError
         from ..web.tokens import first_link
 
@@ -74,10 +74,10 @@ class Served:
         try:
             link = first_link(self.dashboard.database, self.dashboard.url)
         except StoreError as error:
-            output.log("warning", f"no token could be made, `sortie token new` makes one later: {error}")
+            output.log("warning", f"no token could be made; make one later with `sortie token new`: {error}")
             return
         if link:
-            key = "it is a key, keep it to yourself; `sortie token revoke` ends it"
+            key = "keep it secret; `sortie token revoke` revokes it"
             output.log("info", f"to change things there, open this link ({key}): {link}")
 
     def held(self) -> AbstractContextManager[object]:
@@ -94,7 +94,7 @@ def open_dashboard(
     is_plan: bool = False,
     only_if_asked: bool = False,
 ) -> Served:
-    """Take the address before anything starts. Raises `SortieError` where it was asked for and cannot be had."""
+    """Bind the address before anything starts. Raises `SortieError` if a port was set and cannot be bound."""
     from ..engine.dashboard import Dashboard
     from ..engine.listen_socket import NotFree, listen
     from ..workflow.config import DEFAULT_PORT

@@ -77,7 +77,7 @@ def _tracker_sentences(figures: CallFigures | None, now: float, *, is_served: bo
         told += f"; the server allows {figures.remaining:,} of {figures.limit:,} more{until}"
     yield told if is_current else f"{told}, as it was {duration(age)} ago"
     if is_served and figures.held_until is not None and figures.held_until > now:
-        yield f"The tracker is asked again at {stamp(figures.held_until)}: its server wants no calls before that."
+        yield f"The tracker is polled again at {stamp(figures.held_until)}, when its rate limit ends."
 
 
 def _print_report(status: Status) -> None:
@@ -91,8 +91,8 @@ def _print_report(status: Status) -> None:
     _section("held back", status.held_back, most=IDLE_SHOWN, because="rule")
     click.echo()
     if status.workflow_broken:
-        known = "nobody knows what is ready, nor the limits"
-        rules = known if status.budget.per_day is None else "the service goes on by the last good one"
+        known = "what is ready, and the limits, are unknown"
+        rules = known if status.budget.per_day is None else "the service uses the last valid one"
         print_sentence(f"The workflow is broken: {rules}; `sortie validate` says how.")
     print_sentence(_today(status.budget))
     print_sentence(_all_time(status.totals))
@@ -101,7 +101,7 @@ def _print_report(status: Status) -> None:
     if status.parked:
         print_sentence(
             "A parked issue starts again after a person changed it in the tracker, or by `sortie unpark ISSUE`; "
-            "`sortie answer ISSUE TEXT` tells its agent something besides."
+            "`sortie answer ISSUE TEXT` also answers its agent."
         )
 
 

@@ -1,4 +1,4 @@
-"""`sortie token`: make, list and revoke what lets people and programs into the dashboard."""
+"""`sortie token`: makes, lists and revokes tokens for the dashboard and the HTTP API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.group("token", invoke_without_command=True)
 @click.pass_context
 def token_command(ctx: click.Context) -> None:
-    """Tokens of the dashboard. Looking from this machine needs none; changing things does."""
+    """Tokens for the dashboard. Reading from this machine needs none; changing things does."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
     else:
@@ -32,20 +32,20 @@ def token_command(ctx: click.Context) -> None:
         )
 
 
-@token_command.command("new", short_help="print a link that lets you in, or a bearer")
+@token_command.command("new", short_help="print a login link, or a bearer token")
 @click.option(
     "--scope",
     type=click.Choice(get_args(Scope)),
     default="operate",
     show_default=True,
-    help="operate: everything; read: look; metrics: /metrics alone.",
+    help="operate: everything; read: read only; metrics: only /metrics.",
 )
 @workflow_option
 @json_option
 def new_command(scope: Any, workflow: Path, as_json: bool) -> int:
-    """Make a token. It is shown this once; the store keeps no more than its digest.
+    """Make a token. It is shown only once; the store keeps only its digest.
 
-    Open the link in a browser, which remembers the token; there is a link while the service serves a dashboard.
+    Open the link in a browser, which remembers the token. A link is printed only while a dashboard is served.
     Programs send the token with each request: `Authorization: Bearer TOKEN`.
     """
     from ..store.web_tokens import short
@@ -62,17 +62,17 @@ def new_command(scope: Any, workflow: Path, as_json: bool) -> int:
         if address is None and scope != "metrics":
             click.echo(
                 "No dashboard is served for this store now, so there is no link: "
-                f"`{_serving_command(config)}` serves one, where the token can be pasted at /login.",
+                f"start one with `{_serving_command(config)}` and paste the token at /login.",
                 err=True,
             )
     return DONE
 
 
-@token_command.command("list", short_help="what tokens there are, and what each allows")
+@token_command.command("list", short_help="list the tokens and their scopes")
 @workflow_option
 @json_option
 def list_command(workflow: Path, as_json: bool) -> int:
-    """Show what tokens there are in the store, the oldest first; those of the workflow are not among them."""
+    """Show the tokens in the store, oldest first. Tokens that the workflow sets are not listed."""
     from ..store.web_tokens import tokens
 
     with looking_at(load_config(workflow)) as db:
@@ -83,13 +83,13 @@ def list_command(workflow: Path, as_json: bool) -> int:
         cells = [tuple(_facts(row).values()) for row in found]
         print_table(Columns(("id", "scope", "created"), cells, cut=()))
     else:
-        print_sentence("There are none; `sortie token new` makes one.")
+        print_sentence("There are no tokens; `sortie token new` makes one.")
     return DONE
 
 
-@token_command.command("revoke", short_help="a token counts no more, from now on")
+@token_command.command("revoke", short_help="revoke tokens, with immediate effect")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--all", "everything", is_flag=True, help="All that are in the store.")
+@click.option("--all", "everything", is_flag=True, help="All tokens in the store.")
 @workflow_option
 @json_option
 def revoke_command(ids: tuple[str, ...], everything: bool, workflow: Path, as_json: bool) -> int:
@@ -102,7 +102,7 @@ def revoke_command(ids: tuple[str, ...], everything: bool, workflow: Path, as_js
     if missing := sorted(set(ids) - {row.id for row in gone}):
         said = f"Revoked {', '.join(row.id for row in gone)}; " if gone else ""
         raise SortieError(
-            f"{said}there is no token {', '.join(missing)}.", fix="`sortie token list` shows what there is."
+            f"{said}there is no token {', '.join(missing)}.", fix="`sortie token list` shows them all."
         )
     if as_json:
         print_json([_facts(row) for row in gone])
@@ -116,8 +116,8 @@ def _facts(row: TokenRow) -> dict[str, str]:
 
 
 def _dashboard_of(config: Config) -> str | None:
-    """Where the service of this store serves it now. What the settings say may be the address of another one, which
-    must not be sent a token of ours."""
+    """The address at which the service of this store serves it now. The address in the settings may be in use by
+    another service, which must not get our token."""
     from ..store.lock import holder_of
 
     served = (holder_of(config.db_path) or {}).get("dashboard")

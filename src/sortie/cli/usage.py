@@ -22,13 +22,13 @@ SPARE = ("cached", "runs")
 @click.command("usage")
 @workflow_argument
 @click.option(
-    "--days", type=click.IntRange(1, MOST_DAYS), default=14, show_default=True, help="The last so many days."
+    "--days", type=click.IntRange(1, MOST_DAYS), default=14, show_default=True, help="Number of days to show."
 )
 @json_option
 def usage_command(workflow: Path, days: int, as_json: bool) -> int:
     """Show what was used: by day, by issue, by agent and model.
 
-    A run that told nothing of what it used is counted as unmeasured, and is in none of the other numbers.
+    A run that reported no usage is counted as unmeasured, and is not included in the other numbers.
     """
     found = examine_config(workflow)
     per_day = found.config.budget.per_day if found.workflow else None
@@ -62,7 +62,7 @@ def _table(title: str, rows: Sequence[tuple[tuple[str, ...], Amount]], *more: st
 
 
 def _cells(used: Amount) -> tuple[str, ...]:
-    """Where nothing was measured, or nobody told a price, nobody knows what it cost."""
+    """The cost is `?` if nothing was measured, or there is no price."""
     return (
         str(used.runs),
         amount(used.total_tokens),
@@ -73,7 +73,7 @@ def _cells(used: Amount) -> tuple[str, ...]:
 
 
 def _words(used: Amount) -> str:
-    missing = f", and {count(used.unmeasured, 'run')} that told nothing of it" if used.unmeasured else ""
+    missing = f", and {count(used.unmeasured, 'run')} without usage data" if used.unmeasured else ""
     return f"{count(used.runs, 'run')}, {used.total_tokens:,} tokens, ${used.cost_usd:.2f}{missing}"
 
 

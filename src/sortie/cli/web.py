@@ -1,4 +1,4 @@
-"""`sortie web`: a store in the browser without a service, to look at."""
+"""`sortie web`: serves the dashboard of a store read-only, without a service."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @click.command("web")
 @workflow_argument
-@server_options("Serve it here; 0: on any that is free. Default: 7678.")
+@server_options("Port of the dashboard; 0: any free one. Default: 7678.")
 def web_command(workflow: Path, port: int | None, host: str | None) -> int:
-    """Serve a store that nobody works on, or that somebody does, to look at; Ctrl-C ends it.
+    """Serve the dashboard of a store read-only, whether a service runs or not; Ctrl-C ends it.
 
-    It is named by its workflow, the directory of that, a plan.yaml, or itself. Where no port is named and the usual
-    one is taken, any that is free is used. Nothing can be changed there; for that there is `sortie run`.
+    The store is given by its workflow, the workflow's directory, a plan.yaml, or its own path. If no port is given
+    and the default port is taken, any free one is used. To change things, use the dashboard of `sortie run`.
     """
     from ..engine.listen_socket import as_asked, url_of
     from ..store.lock import holder_of
@@ -48,19 +48,17 @@ def web_command(workflow: Path, port: int | None, host: str | None) -> int:
         )
         click.echo(f"dashboard: {url_of(listening)} (Ctrl-C ends it)")
         if own := (holder_of(config.db_path) or {}).get("dashboard"):
-            click.echo(
-                clean(f"The service that works with this store has its own, where things can be changed: {own}")
-            )
+            click.echo(clean(f"The service on this store has its own dashboard, which can change things: {own}"))
         serve_store(site, listening)
     return DONE
 
 
 def _place(workflow: Path, config: Config) -> Path:
-    """What the store belongs to. One that is named itself knows whose it was, if that is still there."""
+    """The workflow or plan of the store. A store given by its own path knows its owner, if that still exists."""
     from ..store.connect import connect_readonly
     from ..store.queries import last_opened_for
 
-    # Says what is wrong with the store before anybody is served.
+    # Reports what is wrong with the store before anything is served.
     with closing(connect_readonly(config.db_path, complain, may_copy=False)) as db:
         if config.db_path != workflow.absolute():
             return workflow

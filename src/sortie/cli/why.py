@@ -109,7 +109,7 @@ def _ask_tracker(config: Config, text: str) -> Situation:
 
 
 def _unseen(text: str) -> Situation:
-    return Situation("unseen", f"The tracker shows {text}, but no service has looked since; start `sortie run`.")
+    return Situation("unseen", f"The tracker shows {text}, but no service has polled since; start `sortie run`.")
 
 
 def _inactive(config: Config, text: str, issue: Issue) -> Situation:

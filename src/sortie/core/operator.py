@@ -89,7 +89,7 @@ def answer(schedule: Schedule, issue: str, text: str, now: float, *, answer_id: 
         return Reply(False, problem, issue_id=issue_id)
     name = name_of(schedule, issue_id)
     if issue_id not in schedule.parked and any(one.text == text for one in schedule.answers_for(issue_id)):
-        return Reply(True, f"{name} has this answer already; it is told once.", issue_id=issue_id)
+        return Reply(True, f"{name} has this answer already; its agent gets it once.", issue_id=issue_id)
     events: list[ev.AnyEvent] = [ev.Answered(at=now, issue_id=issue_id, answer_id=answer_id, text=text)]
     if comment:
         effect_id = f"{answer_id}.answer"
@@ -103,11 +103,11 @@ def answer(schedule: Schedule, issue: str, text: str, now: float, *, answer_id: 
 
 def _when_told(schedule: Schedule, issue_id: str) -> str:
     if issue_id in schedule.parked:
-        return "is free to start again; its agent is told your answer."
+        return "is free to start again; its agent gets your answer."
     run = schedule.running.get(issue_id)
     if run and not (run.stop or run.ended):
-        return "is running; its agent is told your answer with its next turn."
-    return "is not running now; its agent is told your answer when it starts again."
+        return "is running; its agent gets your answer with its next turn."
+    return "is not running now; its agent gets your answer when it starts again."
 
 
 def name_of(schedule: Schedule, issue_id: str) -> str:

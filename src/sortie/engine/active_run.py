@@ -120,7 +120,8 @@ class ActiveRun:
         try:
             await ending.finish(with_our_stop(outcome, claim), self.usage, self.model)
         except Postponed:  # on record with its verdict
-            self._note("warning", "the tracker wants no calls, so what it is to be told is left to the next start")
+            what = "the tracker's rate limit is reached, so the remaining writes are left to the next start"
+            self._note("warning", what)
         self._context.wake.set()
         await self._let_go()
 

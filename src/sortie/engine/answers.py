@@ -1,4 +1,4 @@
-"""Answers of people: told to the agent with a turn, and shown in the tracker, for which nobody waits."""
+"""People's answers: added to the prompt of the agent's next turn, and posted to the tracker in the background."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEVERAL = "People answered your question; each of their answers follows, the old
 
 
 def with_answers(news: str, schedule: Schedule, run_id: str, turn: int) -> str:
-    """What the agent is told with the prompt of this turn: what the source says, then what people answered."""
+    """What is added to the prompt of this turn: the source's news, then people's answers."""
     answers = schedule.answers_told(run_id, turn)
     if not answers:
         return news
@@ -25,7 +25,7 @@ def with_answers(news: str, schedule: Schedule, run_id: str, turn: int) -> str:
 
 
 class AnswerComments(WriteQueue):
-    """The comments of no run. What cannot be said there is a warning: the agent is told all the same."""
+    """Posts the comments with answers. One that fails is a warning: the agent gets the answer all the same."""
 
     patience = 2.0
 
@@ -49,4 +49,4 @@ class AnswerComments(WriteQueue):
 
     def left(self, count: int) -> str:
         answers = "answer is" if count == 1 else "answers are"
-        return f"{count} {answers} not in the tracker yet: the next start puts what is left there"
+        return f"{count} {answers} not in the tracker yet: the next start posts the rest"

@@ -160,7 +160,7 @@ class Cleanup:
             return None
 
     def _unpark_done(self, rows: list[WorkspaceRecord], states: Mapping[str, str]) -> None:
-        """A parked issue that vanished and came back as done is no candidate any more; nobody else would notice."""
+        """A parked issue that vanished and came back as done is no longer a candidate; only this notices it."""
         context, now = self._context, self._context.clock.now()
         for row in rows:
             state = states.get(row.issue_id, "")

@@ -2,8 +2,8 @@
 
 The source is asked first whether they are needed: a transition is not, once the issue left the active states; a
 comment is not, after a crash, if one with its mark is there. Entries of the work log are only planned here; the
-recorder has them written. A tracker that wants no calls for a while gets them when that is over, from us or from
-the next start: what it limits is late, not lost.
+recorder has them written. Writes that meet a rate limit of the tracker are made when it is over, by us or by the
+next start: they are late, not lost.
 """
 
 from __future__ import annotations

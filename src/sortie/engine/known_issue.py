@@ -1,4 +1,5 @@
-"""The issue of one run, as it is last known: asked for before the run begins, and again after each turn."""
+"""The last known version of a run's issue: read from the source before the run starts, and again after each
+turn."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class KnownIssue:
         self._wait.cancel()
 
     async def look_first(self) -> Outcome | None:
-        """The outcome of a run that need not start, or must not: no agent works on what nobody could read."""
+        """The outcome of a run that need not start, or must not, because its issue could not be read."""
         outcome = Outcome(status="cancelled", turns=0)
         try:
             issue = await self._ask()
@@ -93,11 +94,11 @@ class KnownIssue:
             return await self._ask()
         except TrackerError as error:
             if not self._context.limit.is_met(error):
-                self._warn("the tracker could not be asked; the last known state counts", str(error))
+                self._warn("the tracker could not be read; the last known state is used", str(error))
             return self.latest
 
     async def _ask(self) -> Issue | None:
-        """None where it is gone; raises `TrackerError` where nobody says."""
+        """None if it is gone; raises `TrackerError` if that is unknown."""
         if self._is_stopped:
             return self.latest
         with anyio.move_on_after(TRACKER_DEADLINE) as self._wait:

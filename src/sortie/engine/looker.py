@@ -1,7 +1,7 @@
-"""Looks at the source, at a pace of its own, and tells the ledger what changed. Decides nothing.
+"""Polls the source, and records in the ledger what changed. Decides nothing. A poll is called a look in the code.
 
-A look is due when the poll interval is over, a watched file changed, or somebody asks for one. A source that does
-not answer is asked again later; one that says for how long it will not answer is left alone for so long.
+A look is due when the poll interval is over, a watched file changed, or one is requested. If it fails it is retried
+later; if the source names the end of a rate limit, not before that.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from ..trackers.tracker import CallUse
 from .context import Context
 from .effects import NO_ANSWER, TRACKER_DEADLINE
 
-# A file that changes all the time is not read all the time: looking takes a twentieth of it at the most.
+# A file that changes all the time is not read all the time: looks take at most a twentieth of the time.
 SHORTEST_PAUSE = 0.02
 PAUSE_FOR_EACH_SECOND = 20
 LONGEST_PAUSE = 1.0
 PAUSE_AFTER_A_FAILURE = 1.0
-# A busy tracker sends a webhook for all that happens, our own writes among it. With a look for each the calls that
-# looks have would be used up in seconds, and nothing start for the rest of the minute. So those that somebody asks
-# for are spread over it and take a fifth of its calls (servers allow fewer searches than other calls), and there is
-# none while half of them are used, by whomever. What is due is due.
+# A busy tracker sends a webhook for every change, including our own writes. One look for each would use up the
+# calls of a minute in seconds, and nothing would start for the rest of it. So requested looks are spread over the
+# minute and take a fifth of its calls (servers allow fewer searches than other calls), and they wait while half of
+# the calls are used. Regular looks are not delayed.
 SHARE_OF_ASKED = 1 / 5
 USED_ENOUGH = 1 / 2
-# What may pass by itself is nothing for people before it has lasted so long.
+# People are told of a failure that may pass by itself only after it has lasted this long.
 TOLD_AFTER = 300.0
-# What a file answers until somebody does something about it; no network does.
+# Errors of a file that last until a person fixes them; network errors are never of this kind.
 _IN_THE_WAY = (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 class Looker:
-    """`known` says that the last look worked: otherwise nothing new starts, and `trouble` is why.
+    """`known`: the last look succeeded. Otherwise nothing new starts, and `trouble` is why.
 
-    `done` is the number of the last look that came to an end, `failures` how many failed in a row; `asking` is the
-    source that is being asked now.
+    `done` is the number of the last finished look, `failures` how many failed in a row; `asking` is the source that
+    is being polled now.
     """
 
     def __init__(self, context: Context, verify: Callable[[], None]) -> None:
-        """`verify` raises `WorkspaceError` where the place of the workspaces cannot be used."""
+        """`verify` raises `WorkspaceError` if the directory of the workspaces cannot be used."""
         self._context = context
         self._verify = verify
         self._asked = anyio.Event()
@@ -70,17 +70,16 @@ class Looker:
         return self.done > 0 and self.trouble is None
 
     def ask(self) -> int:
-        """The number of the first look that begins after this."""
+        """Requests a look; returns the number of the first one that begins after this."""
         self._asked.set()
         return self._begun + 1
 
     def stop(self) -> None:
-        """For good: a look that waits for its source is given up."""
+        """Ends the polling; a look in progress is cancelled."""
         self._scope.cancel()
 
     async def run_forever(self, *, hurried: bool = False) -> None:
-        """`hurried`: because somebody waits for the end, the next try comes soon after a failure, and a look that
-        is asked for at once."""
+        """`hurried` (for `--until-idle`): a failed look is soon retried, and a requested one is not delayed."""
         with self._scope:
             while True:
                 self._asked = anyio.Event()
@@ -140,7 +139,7 @@ class Looker:
 
     def _failed(self, error: SortieError) -> None:
         self.failures += 1
-        # A limit that passes says nothing of what was amiss before it.
+        # A passing rate limit does not mean that an earlier failure is over.
         if not self._context.limit.is_met(error) or _is_for_people(error):
             self._failing_since = self._failing_since or self._context.clock.now()
             self._lasts = _refuses(error) or (_is_for_people(error) and self.failures > 1)
@@ -148,7 +147,7 @@ class Looker:
         self.trouble = error
 
     def _complain(self, error: SortieError) -> None:
-        """Whatever is new of it, and once per outage so that people are told."""
+        """Logs what is new about a failure, and once per outage in a way that notifies people."""
         for_long = self._context.clock.now() - self._failing_since >= TOLD_AFTER
         if not self._is_told and (self._lasts or for_long):
             self._is_told = True
@@ -229,5 +228,5 @@ def _refuses(error: SortieError) -> bool:
 
 
 def _is_for_people(error: SortieError) -> bool:
-    """Whether waiting alone does not mend it; a file may be amiss for one look, while somebody writes it."""
+    """Whether waiting will not help; a file may be invalid for one look, while somebody writes it."""
     return not isinstance(error, TrackerError) or not error.passing or isinstance(error.__cause__, _IN_THE_WAY)

@@ -68,7 +68,7 @@ class OperatorCommands:
         """While we are leaving nothing is looked at any more; everything else is left to the next start."""
         await self.look()
         waiting, self._waiting = self._waiting, []
-        leaving = Reply(False, "The service is stopping; the next start looks at the source by itself.")
+        leaving = Reply(False, "The service is stopping; the next start polls by itself.")
         self._context.ledger.post(*(self._done(one, leaving) for one in waiting if one.verb == REFRESH))
 
     def _done(self, command: CommandRow, reply: Reply) -> ev.Commanded:
@@ -85,7 +85,7 @@ class OperatorCommands:
         schedule, source, clock = self._context.schedule, self._context.source, self._context.clock
         if command.verb == REFRESH:
             self._look_now()
-            return Reply(True, "The source is looked at now.")
+            return Reply(True, "The source is polled now.")
         if command.verb == ANSWER:
             text = self._context.redactor.text(command.text)
             comment = source.answer_comment(text)

@@ -1,7 +1,7 @@
-"""For how long the tracker wants to be left alone, as told to whichever call of ours met its limit.
+"""Until when the tracker's rate limit lasts, as reported by any call that met it.
 
-Until then nothing is looked at and nothing new starts; what runs goes on, with the last that is known of its issue.
-People hear of it once, not with every call that meets it; of one that goes on, now and then.
+Until then there are no polls and nothing new starts; runs continue with the last known version of their issue.
+The limit is logged once, not for every call that meets it; a long one again from time to time.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ class TrackerLimit:
         # The bounds stand first: they are what `min` and `max` answer for a time that is not a number.
         self.until = max(self.until, min(now + LONGEST_LIMIT, max(now + SHORTEST_LIMIT, until)))
         if error.passing and now >= self._said_until:
-            self._warn(f"the tracker wants no calls; nothing new starts before {told_time(self.until)}", str(error))
+            until_then = f"nothing new starts before {told_time(self.until)}"
+            self._warn(f"the tracker's rate limit is reached; {until_then}", str(error))
             self._said_until = self.until + SAID_FOR
         return True
 
     def forget(self) -> None:
-        """The source is another one now; where the tracker is the same, the next call is told the same again."""
+        """The source was exchanged; if the tracker is the same, the next call meets the limit again."""
         self.until = 0.0
 
     async def over(self) -> bool:
@@ -71,7 +72,8 @@ class TrackerLimit:
 
 
 class Postponed(Exception):
-    """The tracker wants no calls for now, and nobody waits for the end of that: what was to be done is left."""
+    """The rate limit of the tracker is reached and the service stops: what was to be done is left to the next
+    start."""
 
 
 class Patience:

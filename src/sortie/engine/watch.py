@@ -1,4 +1,4 @@
-"""What happens at any time and tells nobody: changed files, commands, a lost store, lost hosts, orphans."""
+"""Background checks of the service: changed files, commands, a lost store, lost hosts, orphaned processes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SourceRenewal:
 
     async def close_earlier(self) -> None:
         context, runs = self._context, self._dispatcher.runs
-        # Runs that nobody follows are settled with the source that was there when that began.
+        # Runs without a task that follows them are settled with the source that was in force when that began.
         if not context.earlier or self._cleanup.busy or context.schedule.running.keys() - runs.keys():
             return
         in_use = [context.source, self._looker.asking, *(run.source for run in runs.values())]
@@ -165,7 +165,7 @@ async def keep_hosts_known(context: Context) -> None:
 
 
 async def look_after_orphans(context: Context) -> None:
-    """What agents at work leave to us: zombies go, and people hear of processes whose owner nobody can tell."""
+    """Orphans of running agents: zombies are reaped, and processes with an unknown owner are logged."""
     in_doubt: set[tuple[int, int]] = set()
     while True:
         await anyio.sleep(ORPHANS_EVERY)

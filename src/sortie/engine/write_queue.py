@@ -1,7 +1,7 @@
-"""Planned writes that belong to nobody's run: made one at a time, in the order in which they were planned.
+"""Planned writes that belong to no run: made one at a time, in the order in which they were planned.
 
-Each is on record before it is made, and ticked off after. What an earlier orchestrator had planned and not ticked
-off comes first. The end of the service waits for them as long as that gets anywhere; the next start makes the rest.
+Each is recorded before it is made, and marked as done afterwards. Those that an earlier orchestrator left undone
+come first. At its end the service waits for them as long as they make progress; the next start makes the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WriteQueue(ABC):
 
     @abstractmethod
     def left(self, count: int) -> str:
-        """What people are told when so many are left to the next start."""
+        """The warning when so many writes are left to the next start."""
 
     def _heard(self, event: AnyEvent) -> None:
         if isinstance(event, EffectPlanned) and self.wants(event):

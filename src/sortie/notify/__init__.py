@@ -1,1 +1,1 @@
-"""The process that tells people when something needs them: it follows the log of events, and sends."""
+"""The child process that sends notifications: it follows the event log."""

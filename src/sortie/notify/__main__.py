@@ -1,4 +1,4 @@
-"""`python -m sortie.notify STORE PARENT`: started by a service, and told by it on standard input whom to tell."""
+"""`python -m sortie.notify STORE PARENT`: started by a service, which sends it the channels on standard input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_KEPT = 100
 
 
 class _NotAgain(logging.Filter):
-    """Whoever has just said the same is silent."""
+    """Drops a repetition of the last message."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
-"""`python -m sortie.notify.addresses`: whether apprise can use addresses, for whoever does not want to load it.
+"""`python -m sortie.notify.addresses`: checks addresses with apprise, in a process of its own because it is slow to
+load.
 
-Reads a JSON list of them, and answers with a list of sentences; an empty one says that the address can be used.
-Nothing is contacted.
+Reads a JSON list of addresses, and prints a list with the problem of each, empty if it can be used. Contacts
+nothing.
 """
 
 from __future__ import annotations

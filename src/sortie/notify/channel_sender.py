@@ -1,6 +1,7 @@
-"""One channel: what waits for it is gathered for a while, sent as one message, and tried again where that fails.
+"""One channel: collects its notifications for a while, sends them as one message, and retries with backoff.
 
-A row is marked after the message was taken. Whoever dies in between sends it again, with the same id.
+A row is marked as sent after the receiver accepted the message. After a crash in between it is sent again, with the
+same id.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class ChannelSender:
             if not waiting:
                 return math.inf
             gathers = self.channel.digest_seconds
-            # Times are of a calendar that may be set back: nobody waits longer for it than was meant.
+            # The wall clock may be set back: never wait longer than intended because of that.
             left = max(
                 min(waiting[0].at + gathers - time.time(), gathers),
                 min(_not_before(waiting) - time.time(), LONGEST_PAUSE),

@@ -1,7 +1,7 @@
-"""What is sent: one notification, or a digest of many, as JSON, as text, and as text that Slack takes for text.
+"""A message: one notification, or a digest of many, as JSON, as plain text, and as text for Slack.
 
-What agents and trackers wrote is quoted and never obeyed: no markup of a chat, no mention that calls everybody, no
-header of a mail. A message has the same id however often it is sent.
+Text of agents and trackers is neutralised: no chat markup, no mention that notifies everybody, no mail header.
+A message has the same id however often it is sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..protocol.web_address import issue_path
 from ..store.notifications import Notification
 
 DIGEST = "digest"
-# Of a digest: how many are told one by one as text and as JSON, and how long each may be.
+# In a digest: how many notifications are listed as text and as JSON, and how long each may be.
 MOST_LINES = 20
 MOST_ITEMS = 200
 LONGEST_SUBJECT = 150
@@ -36,7 +36,7 @@ _HEADLINES = {
     "test": "is set up",
 }
 _DASHES = "\N{EM DASH}"
-# A zero-width space keeps what follows from being taken for markup, and nobody sees it.
+# An invisible zero-width space keeps what follows from being read as markup.
 _BREAK = "\N{ZERO WIDTH SPACE}"
 _CALLS = re.compile(r"(<|@)(?=[@!#&]|everyone\b|here\b|channel\b|all\b)|(\])(?=\()", re.IGNORECASE)
 
@@ -54,7 +54,7 @@ class Item(Struct, frozen=True, kw_only=True):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """`items` are those that are told one by one, `more` how many there are besides."""
+    """`items` are listed one by one; `more` is the number of the others."""
 
     id: str
     items: tuple[Item, ...]
@@ -107,7 +107,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return msgspec.json.encode({"text": text, **plain, "unfurl_media": False})
 
     def chat(self) -> tuple[str, str]:
-        """Subject and text for services of which nobody knows what they take for markup."""
+        """Subject and text for services whose markup is unknown."""
         return without_calls(self.subject), without_calls(self.text())
 
 

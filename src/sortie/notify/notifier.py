@@ -1,6 +1,6 @@
-"""The process: hears from the service who is to be told, follows the log of events, and has each channel sent to.
+"""The main loop of the process: gets the channels from the service, follows the event log, and runs the senders.
 
-What it is told comes line by line on its standard input, and the end of that is its own.
+Its orders come line by line on its standard input; it ends when that ends.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Notifier:
             self._told_of_loss = True
             for scope in self._scopes.values():
                 scope.cancel()  # what stands at the path now is not for them to write to
-            text = f"{self._files.loss()}: the service ends, and nothing starts until somebody has mended that."
+            text = f"{self._files.loss()}: the service ends, and nothing starts until that is fixed."
             await _tell_past_the_store(text, 0, self._senders.values())
 
     def tell_of_trouble(self, orders: NotifierOrders) -> None:

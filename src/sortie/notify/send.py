@@ -1,7 +1,7 @@
-"""Sending one message: by a webhook of our own form or Slack's, or by apprise, which knows everything else.
+"""Sends one message: to a webhook in our own format or Slack's, or with apprise for everything else.
 
-Nothing here tries twice. What goes wrong is one sentence without the address, and when to try again, where the
-receiver says so. No redirect is followed: it would take what we say, and its signature, to anybody.
+Nothing is retried here. An error is one sentence without the address, and the time for a retry if the receiver
+names one. Redirects are not followed: they could lead the message, and its signature, anywhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAIL_ID = "X-Sortie-Id"
 
 
 class NotSent(SortieError):
-    """It was not taken, or nobody knows whether it was. `after` is in how many seconds the receiver wants it."""
+    """It was not accepted, or that is unknown. `after`: the receiver wants a retry in so many seconds."""
 
     def __init__(self, message: str, after: float | None = None) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ async def _beginning(response: Response) -> str:
 def _refusal(response: Response, said: str, hide: Hide) -> NotSent:
     status = response.status_code
     if status in MOVED:
-        return NotSent(f"it answered {status}: it is at another address now; write that one")
+        return NotSent(f"it answered {status}: it has moved; set its new address")
     after = _seconds_until(response.headers.get("retry-after", "")) if status in (429, 503) else None
     answered = f"it answered {status}{': ' if said.strip() else ''}{said}"
     return NotSent(one_line(answered, LONGEST_ERROR, hide), after)

@@ -1,4 +1,4 @@
-"""Whose command this is: the marks that this process and everybody above it carry.
+"""Whether a command was started by an agent: the marks that this process and its ancestors carry.
 
 Everything that an orchestrator starts is marked, and so is all that starts in turn. A person's command has no mark.
 """

@@ -1,4 +1,5 @@
-"""What a process says on a pipe, line by line as it comes: one that says too much is cut short, none waited for."""
+"""The output of a process on a pipe, line by line as it arrives: bounded in length and rate, and never waited
+for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Texts of others inside of a text of ours: each in a place that it cannot leave, whatever it says.
+"""Untrusted text inside of our own: each in a marked place whose end it cannot fake, whatever it contains.
 
-The place is marked with a word that is in none of the texts, and a block has fences that are longer than any in it.
-What stands there is printable lines: control characters, other line ends, marks of direction and what nobody sees
-are spelled out.
+The marker has a random word that is in none of the texts, and a block has fences that are longer than any in it.
+The text becomes printable lines: control characters, unusual line ends, text-direction marks and invisible
+characters are shown as escapes.
 """
 
 from __future__ import annotations

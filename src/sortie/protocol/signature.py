@@ -1,4 +1,4 @@
-"""The proof that a message comes from whom it says, and is whole: GitHub's and Jira's, which is ours too."""
+"""HMAC-SHA256 signatures of webhooks, in the form that GitHub and Jira use, and our own notifications too."""
 
 from __future__ import annotations
 

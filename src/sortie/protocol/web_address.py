@@ -1,4 +1,4 @@
-"""Addresses: to which ones secrets may be sent, and under which ones the dashboard shows what has a name."""
+"""Web addresses: to which ones secrets may be sent, and the paths of the dashboard's pages."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people and programs are shown of a store, in the same words everywhere; each report in bounded time."""
+"""Reports: what commands, pages and the API show of a store, in the same words everywhere; each in bounded time."""

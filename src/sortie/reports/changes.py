@@ -1,4 +1,4 @@
-"""What an issue's workspace has that was not there before: a diff where git can tell one, else what was written."""
+"""The changes in an issue's workspace: a git diff if possible, otherwise the files written since the run began."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def workspace_changes(workspace: Path, *, since: float, hide: Hide) -> Workspace
     except OSError:
         return WorkspaceChanges(kind="gone", workspace=str(workspace), problem="The workspace is gone.")
     if not stat.S_ISDIR(found.st_mode):
-        problem = "Another thing has taken the place of the workspace."
+        problem = "The workspace was replaced by something else."
         return WorkspaceChanges(kind="unknown", workspace=str(workspace), problem=problem)
     problem = ""
     if os.path.lexists(workspace / ".git"):

@@ -1,4 +1,4 @@
-"""How the service and what it stands on are: looks, quota, the store, disks, what is pending, and the settings."""
+"""The health of the service: polls, rate limit, store, disks, pending work, recent problems, and the settings."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .words import seconds_of, web_link
 
 NeedKind = Literal["signal", "error", "budget", "operator", "review", "out-of-budget", "agent", "tracker", "store"]
 
-# A tracker that fails a look or two may be back with the next one. Whoever looks sees it before anybody is told.
+# A tracker that fails one or two polls may recover at the next. Pages show it before a notification is sent.
 SHOWN_AFTER = 60.0
 OUT_OF_BUDGET = ("day-budget", "whole-budget")
 # Of so many issues that a budget holds back is looked up since when.
@@ -61,7 +61,7 @@ class Need(Struct, frozen=True, kw_only=True):
 
 
 def service_needs(live: LiveTrouble | None, now: float, hide: Hide) -> Iterator[Need]:
-    """Whoever is not told by the service knows nothing of its looks, nor of what it cannot write."""
+    """Without the service's report its polls, and failed writes to the store, are unknown."""
     if live and live.store_trouble:
         yield Need(
             kind="store",
@@ -135,7 +135,7 @@ def standstills(db: Connection, schedule: Schedule, rules: Policy | None, now: f
 
 
 def reviews(db: Connection, schedule: Schedule, policy: Policy, hide: Hide) -> list[Need]:
-    """What agents handed over and nobody has moved on since, the last first."""
+    """Issues that were handed over and have not been moved on since, the last first."""
     found: list[Need] = []
     for view in schedule.issues.values():
         last = history(db, view.id, limit=1) if policy.is_handoff(view.state) else []

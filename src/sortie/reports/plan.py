@@ -1,4 +1,4 @@
-"""A plan as people see it: its graph with the state of every task, and one task with all that is known of it."""
+"""A plan for display: its graph with the state of every task, and all details of one task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tasks of a plan stand, from its store, without disturbing whoever works on it, or after that one died."""
+"""The states of the tasks of a plan, read from its store, whether a service runs on it or not."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def looking_at_plan(plan: Plan) -> Iterator[sqlite3.Connection]:
 
 
 def is_served(plan: Plan) -> bool:
-    """Whether somebody works on it now."""
+    """Whether a service works on it now."""
     return plan.store.exists() and holder_of(plan.store) is not None
 
 

@@ -1,4 +1,4 @@
-"""Which rules are in force: those of the workflow, or those that a service went by last."""
+"""The rules in force: those of the workflow, or those that a service used last."""
 
 from __future__ import annotations
 

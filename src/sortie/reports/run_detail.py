@@ -1,4 +1,4 @@
-"""Everything that is on record of a single run: its turns, tool calls, what it used and what it changed outside."""
+"""Everything recorded about a single run: turns, tool calls, usage, and writes to the tracker."""
 
 from __future__ import annotations
 

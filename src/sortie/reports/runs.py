@@ -1,4 +1,4 @@
-"""The runs that ended, chosen and sorted, page by page."""
+"""Finished runs, filtered and sorted, page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings in force as they may be shown: every key with its value, of secrets only whether they are set."""
+"""The settings in force, safe to show: every key with its value; for secrets only whether they are set."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What runs, waits, is parked and is ready, what was spent, and first of all what needs a person.
 
-Only tables of what is going on are read, and of the log what a few issues were called: it takes as long whatever
-has happened before.
+Only tables of the present state are read, and from the event log the names of a few issues: the time does not
+depend on the length of the history.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .rules import rules_in_force
 from .usage import charged_to
 from .words import stamp
 
-# For so many seconds what was left of the tracker's server is told at all.
+# The tracker's rate limit is shown only if it is not older than this, in seconds.
 FIGURES_KEPT = 86400.0
 # With these rules an issue starts as soon as it is its turn; every other one needs something to happen first.
 ONLY_ITS_TURN = ("", "no-slot", "no-state-slot")
@@ -221,7 +221,7 @@ def status_report(
         heard = {run.run_id: run for run in live.running} if live else {}
         charged = {run_id: charged_to(db, run_id) for run_id in _run_ids(schedule) if run_id not in heard}
     titles = _titles(schedule, hide)
-    # Nobody knows what follows from rules that nobody knows: defaults would make it up.
+    # Nothing can be derived from unknown rules: using the defaults would be a guess.
     idle = list(_idle(rules, schedule, titles, hide)) if rules else []
     busy = {*schedule.running, *schedule.waiting, *schedule.parked, *(item.issue_id for item in idle)}
     needs = [

@@ -1,4 +1,4 @@
-"""One issue: where it stands, and everything that happened to it as sentences, page by page from the newest."""
+"""One issue: its present situation, and everything that happened to it as sentences, in pages from the newest."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
         rule, detail = schedule.skips[issue_id]
         because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)
         return Situation("held-back", f"It has not started because {because}.{idle}")
-    return Situation("ready", f"It is ready and starts at the next look at the tracker.{idle}")
+    return Situation("ready", f"It is ready and starts at the next poll of the tracker.{idle}")
 
 
 def _running(since: float, attempt: int, turn: int, stop: str, now: float, *, served: bool) -> Situation:

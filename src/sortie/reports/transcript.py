@@ -1,7 +1,7 @@
-"""What the agent and the hooks of a run said: a page of its log, from any place in it; and the log as it grows.
+"""The transcript of a run, of its agent and hooks: a page of its log, from any position; and the log as it grows.
 
-A log is at most two files, the newer of which becomes the older one when it is full. A place in it is the file (by
-its inode) and a byte, so that it stays true when the files are renamed.
+A log is at most two files; when the newer one is full it replaces the older. A position is the file (by its inode)
+and a byte offset, so that it stays valid when the files are renamed.
 """
 
 from __future__ import annotations

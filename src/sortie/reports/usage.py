@@ -1,6 +1,6 @@
-"""What was used: by day, by issue, by agent and model, and today against the limit of the day.
+"""Usage by day, by issue, by agent and model, and today's against the daily limit.
 
-A run that told nothing of what it used is counted as unmeasured, never as free.
+A run that reported no usage is counted as unmeasured, never as free.
 """
 
 from __future__ import annotations

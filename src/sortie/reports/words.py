@@ -1,4 +1,4 @@
-"""How values look in a report: text of strangers as one harmless line, times and spans as in the logs, amounts."""
+"""Formatting of values in reports: untrusted text as one safe line, times and durations as in the logs, amounts."""
 
 from __future__ import annotations
 

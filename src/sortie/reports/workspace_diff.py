@@ -1,9 +1,9 @@
-"""The files of a git workspace as a diff against where its work began, whatever an agent wrote there.
+"""The diff of a git workspace against the commit at which its work began, safe whatever an agent wrote there.
 
-git runs with settings of our own: no filter, hook, attribute, textconv or monitor of the repository, and with no
-repository but the one in the workspace, or the one that it is a working tree of. Nothing is written into it, and
-all has an end in files, bytes and seconds. Which files are read is what the index of the repository says: an agent
-that forges it can hide a change here, as it can from `git diff`.
+git runs with settings of our own: no filter, hook, attribute, textconv or fsmonitor of the repository is used, and
+no repository but the one in the workspace, or the one whose working tree it is. Nothing is written into it, and
+files, bytes and seconds are limited. The index of the repository decides which files are read: an agent that forges
+it can hide a change here, as it can from `git diff`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Comparison:
                 back = read_bounded(directory, "gitdir", _LONGEST_POINTER)
             is_own = Path(os.fsdecode(back.strip())) == checkout.root / ".git"
         if not is_own or not checkout.objects.is_relative_to(checkout.common_dir):
-            raise SortieError(f"{place} leads to a repository that is not this one's.")
+            raise SortieError(f"{place} points to another repository.")
         return replace(checkout, excludes=checkout.read_excludes(self._left()))
 
     def _base(self, checkout: Checkout) -> tuple[str, str]:
@@ -166,7 +166,7 @@ class _Comparison:
     def _left(self) -> float:
         left = self._until - time.monotonic()
         if left <= 0:
-            raise GitError(f"Comparing the files takes longer than {SECONDS:g} seconds.")
+            raise GitError(f"Comparing the files took longer than {SECONDS:g} seconds.")
         return left
 
     def _call(self, *arguments: str, given: bytes = b"", fine: tuple[int, ...] = (0,)) -> bytes:

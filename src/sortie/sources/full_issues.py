@@ -1,9 +1,9 @@
-"""What only the full record of an issue tells where a tracker lists issues without it: comments, and blockers.
+"""Reads full records of issues, for trackers whose lists lack comments or blockers.
 
-A list costs a call or two, a full record at least one for each issue. So few are asked for, however many there are:
-a parked issue when what is listed of it changed; and by turns those that are held for blockers which no list shows,
-because the end of a blocker changes nothing about the issue itself. What was told is remembered until then. Where
-the list itself names blockers, it counts. After a restart each is asked for once.
+A list costs a call or two, a full record at least one per issue. So only a few are read in each look: a parked
+issue when its entry in the list changed; and in turn those held for blockers that no list shows, because the end of
+a blocker changes nothing about the issue itself. Answers are remembered until then. If the list names blockers, the
+list counts. After a restart each is read once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..core.schedule import Schedule
 from ..errors import TrackerError
 from ..trackers.tracker import Tracker, fetch_each
 
-# In one look. The rest is asked for at the next ones, whoever has waited longest first.
+# In one look. The rest is read in the next ones, those that have waited longest first.
 PARKED_IN_A_LOOK = 20
 BLOCKED_IN_A_LOOK = 20
 # A look that is not answered within 30 s has failed: what came until then counts.
@@ -50,7 +50,7 @@ class _Fetched(Struct, frozen=True):
 
 
 class FullIssues:
-    """Of one tracker; it belongs to whoever looks. `patience` is how long a look waits for full records."""
+    """For one tracker; used only by the task that looks. `patience` is how long a look waits for full records."""
 
     def __init__(self, patience: float = LONGEST_FETCHING, settling: float = SETTLING) -> None:
         self._patience = patience
@@ -61,7 +61,7 @@ class FullIssues:
         self._looks = 0
 
     def learn(self, issue: Issue, policy: Policy) -> None:
-        """Somebody asked for this issue in full."""
+        """Remembers the full record of an issue that was read for another reason."""
         if any(not policy.satisfies(blocker.state) for blocker in issue.blocked_by):
             self._blocked[issue.id] = issue.blocked_by
         else:

@@ -1,7 +1,7 @@
-"""Where issues are that were handed over to people: followed until somebody moves them on, in few calls.
+"""Follows issues that were handed over until a person moves them on, with few calls.
 
-So what is said to wait for a review does wait for one, and the workspace of what was accepted goes as soon as that
-is seen. A server is asked for a few of them in each look, by turns; what nobody told stays as it is known.
+So issues shown as ready for review really are, and the workspace of an accepted one is removed as soon as that is
+seen. Each look reads the states of a few of them, in turn; the others keep their last known state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Reviews:
             try:
                 told = await tracker.fetch_states(asked)
             except TrackerError:
-                return states  # whoever asks for more important things meets the same, and says so
+                return states  # more important calls meet the same error and report it
             return {key: state for key, state in states.items() if key not in asked} | told
         return states
 

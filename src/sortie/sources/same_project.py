@@ -1,7 +1,8 @@
-"""Whether the issues that a store knows are those of the workflow's project, where ids mean something only in one.
+"""Checks that the issues in a store belong to the workflow's project, for trackers whose ids are only unique in
+one.
 
-What is known of number 1 of one repository must not be believed of number 1 of another: it would free what is
-parked, remove its workspace, and write to an issue that nobody meant.
+Issue 1 of one repository must not be mistaken for issue 1 of another: that could free a parked issue, remove its
+workspace, or write to the wrong issue.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ def other_project(schedule: Schedule, config: Config) -> ConfigurationError | No
         place = identifier.rpartition("#")[0]
         if place.casefold() not in ours:
             what = f"The store {config.db_path} has issues of {place or 'another tracker'}, such as {identifier}"
-            renamed = f"; or, where {place} was renamed, add `{tracker.kind}: {{renamed_from: {place}}}`"
+            renamed = f"; or, if {place} was renamed, add `{tracker.kind}: {{renamed_from: {place}}}`"
             return ConfigurationError(
-                f"{what}, and tracker.project is {tracker.project}, where the same numbers mean others.",
+                f"{what}, and tracker.project is {tracker.project}, where the same numbers are other issues.",
                 fix=f"Name another db_path{renamed if place else ''}.",
             )
     return None

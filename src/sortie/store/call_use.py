@@ -1,6 +1,6 @@
-"""How much is used of what the tracker's server allows: one row without history, for whoever reads only the store.
+"""How much of the tracker's rate limit is used: one row without history, for commands that read only the store.
 
-It follows from no event, because nobody decides by it: what was written last counts, and how old it is.
+It follows from no event, because no decision depends on it: only the last values count, and their age.
 """
 
 from __future__ import annotations

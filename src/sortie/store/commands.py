@@ -1,6 +1,6 @@
 """How a person's command reaches the orchestrator that owns the store: a row to be answered.
 
-Whoever steers, from the command line or a page, is a process of its own; this row is the one thing it may write.
+The command line and the dashboard are other processes; this row is the only thing that they write.
 """
 
 from __future__ import annotations

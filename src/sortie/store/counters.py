@@ -1,7 +1,7 @@
-"""Counters that survive restarts: what each event counts for, added up in the transaction that writes the event.
+"""Counters that survive restarts: increased in the transaction that writes the event which they count.
 
-What follows from no event the engine counts in memory, and adds now and then. A counter never falls; where the log
-goes back to before it was counted, it began at what the finished runs still told, or at nothing.
+What follows from no event is counted in memory by the engine, and added every few seconds. A counter never
+decreases. In a store from before there were counters, it starts with what the finished runs show, or at 0.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The outbox: what people are to be told on which channel, since which event, and what became of it.
+"""The outbox of notifications: what is to be sent on which channel, and whether it was; and how far the log was
+read.
 
-Written by the process that sends, in short transactions of its own; the service writes nothing here.
+Written only by the process that sends, in short transactions; the service writes nothing here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Notification(Struct, frozen=True, kw_only=True):
 
 
 class Unsent(Notification, frozen=True, kw_only=True):
-    """One that is to be told; before `next_try_at` nobody tries."""
+    """One that is still to be sent, not before `next_try_at`."""
 
     id: int
     tries: int

@@ -71,7 +71,7 @@ def is_ruined(error: StoreError) -> bool:
 def explain_system(error: OSError, path: Path) -> StoreError:
     """The error to raise in place of one of the operating system's."""
     reason = (error.strerror or str(error)).lower()
-    return StoreError(f"{path} cannot be used: {reason}.", fix="Mend that, or set db_path to another place.")
+    return StoreError(f"{path} cannot be used: {reason}.", fix="Fix that, or set db_path to another place.")
 
 
 def not_a_file(path: Path) -> StoreError:

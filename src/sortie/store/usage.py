@@ -1,4 +1,4 @@
-"""What was used, by the day that pays, agent, model and issue: written with the events that tell of it."""
+"""Usage by the day that it is charged to, agent, model and issue: written with the events that report it."""
 
 from __future__ import annotations
 

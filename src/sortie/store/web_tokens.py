@@ -1,4 +1,4 @@
-"""Who may do what over HTTP: the digests of tokens, and what each allows. No token is ever in the store.
+"""Tokens of the HTTP server: the digest and the scope of each. The tokens themselves are never in the store.
 
 They follow from no event: a person makes and revokes them, whether a service runs or not.
 """

@@ -67,7 +67,7 @@ class LocalTracker:
         """One call of the tool, in a thread that may block."""
         # Who goes on asking while a server wants no calls may be shut out, and the service with him.
         for (until,) in rows_of(self._database, _HELD_UNTIL, time.time())[0] if self._database else ():
-            said = f"The tracker wants no calls for now; ask again at {told_time(until)}."
+            said = f"The tracker's rate limit is reached; ask again at {told_time(until)}."
             return envelope.failure(envelope.RATE_LIMITED, said)
         try:
             config = self._current_config()

@@ -1,6 +1,6 @@
-"""How much of a comment is kept: strangers may write thousands that are as long as the server lets them be.
+"""Cuts long comments: anybody may write thousands that are as long as the server allows.
 
-What is cut off still counts: a digest of it is kept, so that whoever compares comments sees that one changed there.
+A digest of the full text is kept, so that a change in the part that was cut off is noticed too.
 """
 
 from __future__ import annotations

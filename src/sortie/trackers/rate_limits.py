@@ -1,7 +1,7 @@
-"""How often a server may be asked: what it says of its own limits, and our own budget of calls per minute.
+"""Rate limits: those that a server reports, and our own limit of calls per minute.
 
 Both families of limits are read: a count that is used up until a time (`X-RateLimit-*`), and a server that says
-"not now" for some seconds (`Retry-After`). Whoever is limited is told until when; nobody sleeps here.
+"not now" for some seconds (`Retry-After`). A limited caller gets the time of the end; nothing sleeps here.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class CallBudget:
         return len(self._made)
 
     def share(self) -> str:
-        """What whoever asks may use of it, in words."""
+        """The caller's share of it, in words."""
         if _is_for_a_tool.get():
             return f"{self._part(SHARE_OF_TOOLS)} calls a minute that tools of agents have"
         return f"{self.per_minute} calls a minute"

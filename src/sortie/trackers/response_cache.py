@@ -1,4 +1,4 @@
-"""Answers that a server gave a tag for, kept so that it need not send them again; and where the next page is."""
+"""Cache of answers with an ETag, so that unchanged data is not sent again; and the link to the next page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The one HTTP client of all trackers that are asked over the network: polite to the server, patient for nobody.
+"""The HTTP client of all trackers on a server: respects rate limits, and waits for no answer longer than it may.
 
-It reuses connections, bounds every call in time and every answer in size, repeats only what may be repeated, asks
-for nothing again that did not change (ETag), and stays within limits and budget. Every failure is a `TrackerError`
-of the kind that the status means, in which no secret stands. No redirect and no link to elsewhere is followed.
+It reuses connections, limits the time of every call and the size of every answer, retries only what is safe to
+repeat, sends conditional requests (ETag), and stays within the server's rate limits and our own. Every failure is a
+`TrackerError` of the kind that the status means, without secrets. Redirects and links to other hosts are not
+followed.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ PACKED = frozenset({"", "identity", "gzip", "deflate"})
 ASKED_PACKED = "gzip, deflate"
 
 _CHECK_KEY = "Check tracker.api_key and its permissions."
-# What GitHub says of a place to which nobody can write, whatever his key.
+# GitHub's messages for an issue or repository that nobody can write to, whatever the permissions.
 _CLOSED = {
     "archived": "It can be read only: unarchive it, or leave it alone.",
     "issue is locked": "Unlock it, or leave it alone.",
 }
-_RAISE_BUDGET = "Raise tracker.calls_per_minute (120 without a setting), or narrow what is looked for."
+_RAISE_BUDGET = "Raise tracker.calls_per_minute (default: 120), or narrow the selection of issues."
 _CHECK_WAY = "Check tracker.endpoint, the network, and its proxy variables."
-_CHECK_SITE = "Check tracker.endpoint, and whether something on the way wants a login."
+_CHECK_SITE = "Check tracker.endpoint, and whether a proxy on the way asks for a login."
 _CHECK_VARIABLES = "Correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY (SOCKS needs the package socksio) or SSL_CERT_FILE."
 # What Jira says in a header, and only there.
 _SOLVE = "Log in with a browser and solve the CAPTCHA: the account failed to log in too often."
@@ -124,7 +125,7 @@ class RestClient:
             await http.aclose()
 
     async def get(self, path: str, params: Mapping[str, str] | None = None, *, look: bool = False) -> Reply:
-        """Read something; the server is told what it answered before, and need not say it again."""
+        """GET, with the ETag of the last answer, so that unchanged data is not sent again."""
         return await self.call("GET", path, params, look=look)
 
     async def call(
@@ -171,7 +172,7 @@ class RestClient:
         """Wait a little for the budget; raise where the server or the budget wants no call for longer."""
         until = max(self._held.get(asked.bucket, 0.0), self._held.get("", 0.0))
         if until > self._clock():
-            raise self._limited(f"{self._name} wants no more calls for now", until)
+            raise self._limited(f"{self._name} limits the rate of our calls for now", until)
         what = f"{asked} {asked.params} {asked.json}" if look else ""
         while wait := self._budget.take(look=look, what=what):
             if look and self._budget.is_too_small(what):
@@ -203,7 +204,7 @@ class RestClient:
             failure = self._error(TrackerError.TRANSPORT, what, fix=_CHECK_WAY)
             raise failure from (None if has_secret else error)
         except httpx2.InvalidURL as error:
-            raise self._error(TrackerError.PAYLOAD, f"{asked} is no address: {error}") from error
+            raise self._error(TrackerError.PAYLOAD, f"{asked} is not a valid address: {error}") from error
         self._heed(response.headers, asked.bucket)
         if response.status_code == 304 and known:
             # Another page may have come after one that is as it was; not every server says so again.
@@ -277,15 +278,15 @@ class RestClient:
         return failure
 
     def _limited(self, what: str, until: float) -> TrackerError:
-        said = f"{self._shown(what)}; asked again at {told_time(until)}."
+        said = f"{self._shown(what)}; retried at {told_time(until)}."
         return TrackerError(TrackerError.RATE_LIMITED, said, until=until)
 
     def _too_small(self) -> TrackerError:
-        """Of a look that begins anew each time and never gets further, also with all calls of a minute."""
+        """The error of a look that can never finish, because it needs more than all calls of a minute."""
         budget = self._budget
         message = (
-            f"One look takes more than the {budget.of_looks} calls a minute that tracker.calls_per_minute:"
-            f" {budget.per_minute} leaves for looking, so none comes to its end."
+            f"One poll takes more than the {budget.of_looks} calls a minute that tracker.calls_per_minute:"
+            f" {budget.per_minute} leaves for polling, so no poll can finish."
         )
         failure = TrackerError(TrackerError.RATE_LIMITED, message, fix=_RAISE_BUDGET, until=self._clock() + MINUTE)
         failure.passing = False
@@ -315,10 +316,10 @@ class RestClient:
                     cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                 )
             except httpx2.InvalidURL:  # what it says may quote a password
-                what = f"{self._name} cannot be asked with this network: a variable of it has no address"
+                what = f"{self._name} cannot be reached with these proxy settings: a variable has no address"
                 raise self._error(TrackerError.TRANSPORT, what, fix=_CHECK_VARIABLES) from None
             except (ImportError, ValueError, OSError) as error:  # variables of the network have their effect here
-                what = f"{self._name} cannot be asked with this network: {error}"
+                what = f"{self._name} cannot be reached with these proxy settings: {error}"
                 raise self._error(TrackerError.TRANSPORT, what, fix=_CHECK_VARIABLES) from error
         return self._http
 

@@ -1,4 +1,4 @@
-"""What a server answered: its JSON as a type, what it says of a refusal, and pages for people in their place."""
+"""Reads a server's answer: JSON into a type, the message of an error, and HTML pages instead of JSON."""
 
 from __future__ import annotations
 

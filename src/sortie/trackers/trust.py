@@ -1,4 +1,4 @@
-"""Whose word counts: authors of issues and comments are judged here, once for every tracker, before anybody reads.
+"""Which authors are trusted: issues and comments of every tracker are marked here, before anything reads them.
 
 An entry of `tracker.trusted_authors` or `tracker.excluded_authors` is a name, or `@` and what the author is to the
 project (`@MEMBER`). Trust is narrow: where a tracker has names that nobody else can take (`author_id`), only these
@@ -125,7 +125,7 @@ class JudgedTracker:
         issue = await self._tracker.fetch_issue(issue_id)
         verdict = self._rule.verdict(issue)
         if isinstance(verdict, str):
-            # Agents are told this too, and a name is a text of whoever bears it.
+            # Agents read this too, and a name is text that its owner chose.
             raise TrackerError(TrackerError.NOT_FOUND, _left_alone(issue, "its author"))
         return verdict
 
@@ -161,7 +161,7 @@ class JudgedTracker:
 
 
 def _left_alone(issue: Issue, author: str) -> str:
-    return f"Issue {_shown(issue.identifier or issue.id)} is left alone: {author} is in tracker.excluded_authors."
+    return f"Issue {_shown(issue.identifier or issue.id)} is skipped: {author} is in tracker.excluded_authors."
 
 
 def _shown(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether a webhook comes from whom it says: GitHub and Jira Cloud sign what they send with a secret we share."""
+"""Checks the signature of a webhook: GitHub and Jira Cloud sign them with a shared secret."""
 
 from __future__ import annotations
 

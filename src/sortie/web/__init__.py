@@ -1,1 +1,1 @@
-"""Dashboard, HTTP API and metrics: a process of its own that reads the store and leaves commands in it."""
+"""Dashboard, HTTP API and metrics: a separate process that reads the store and writes commands to it."""

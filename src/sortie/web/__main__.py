@@ -1,6 +1,6 @@
-"""The process that a service starts beside itself to answer browsers: `python -m sortie.web PARENT`.
+"""The process that serves the dashboard, started by the service: `python -m sortie.web PARENT`.
 
-It is told on its standard input what to serve, then how things stand, line by line; with the end of that it ends.
+It reads from standard input first what to serve, then the present state, line by line; it ends when that ends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who may do what: stands before every address, and lets through what is for us, from us, and allowed.
+"""Access control: middleware that checks host, origin, token and sender of every request.
 
-Looking is open on loopback and needs a token anywhere else; whatever changes something needs a token that may
-operate, from whomever but an agent. A route need not check anything: what a method may do is decided here.
+Reading is open on loopback and needs a token anywhere else; whatever changes something needs a token with the scope
+`operate`, and must not come from an agent. Routes check nothing themselves: what a method may do is decided here.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Guard:
         except Refusal as refusal:
             await refusal.answer(connection)(connection, receive, send_guarded)
         except ClientDisconnect:
-            return  # nobody is there to be told
+            return  # the client has disconnected
         except Exception:
             if not begun:
                 failed = Refusal(500, "internal_error", "The server failed to answer; its log says why.")
@@ -111,7 +111,11 @@ class Guard:
         """Let the request through, or raise; answers from where its body is to be read."""
         method, path, headers = connection["method"], connection["path"], connection["headers"]
         if checks.has_two_ends(headers):
-            raise Refusal(400, "two_lengths", "The request says in two ways where it ends; send one of them.")
+            raise Refusal(
+                400,
+                "two_lengths",
+                "The request has both Content-Length and Transfer-Encoding; send only one of them.",
+            )
         if path != SIGNED and not self._is_public(headers):
             self._require_our_name(connection)
         if checks.is_of_another_site(method, headers):
@@ -139,9 +143,9 @@ class Guard:
             names.add(os.uname().nodename.lower())
         for_us = checks.is_for_us(connection["headers"], names, port)
         if for_us is None:
-            raise Refusal(400, "bad_host", "The request does not say to which host it was sent.")
+            raise Refusal(400, "bad_host", "The request has no valid Host header.")
         if not for_us:
-            said = "This is not the host that the request was sent to: use the address that the service printed."
+            said = "The service does not answer to this host name; use the address that it printed."
             raise Refusal(421, "wrong_host", said)
 
     async def _access(self, connection: Connection) -> tuple[Access, bool]:
@@ -149,7 +153,7 @@ class Guard:
         shown, by_cookie = _token_of(connection)
         scope = await self.authentication.scope_of(shown) if shown else None
         if shown and not by_cookie and scope is None:
-            raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
+            raise Refusal(401, "bad_token", "This token is not valid; it may have been revoked.")
         return Access(scope, self._reads_freely(connection), self.site.read_only), by_cookie
 
     def _reads_freely(self, connection: Connection) -> bool:
@@ -170,12 +174,16 @@ class Guard:
         is_free = path in (*LOGIN_AND_LOGOUT, SIGNED) or (is_first and access.reads_freely)
         if not is_free:
             if self.site.read_only:
-                said = "This site only shows what is in the store; `sortie run` serves one that can change things."
+                said = "This dashboard is read-only; the one of `sortie run` can change things."
                 raise Refusal(403, "read_only", said)
             if not access.may_operate:
                 raise _lacking(access, "operate")
             if by_cookie and not checks.names_its_site(connection["headers"]):
-                raise Refusal(403, "no_origin", "The browser does not say which page sent this; send it from ours.")
+                raise Refusal(
+                    403,
+                    "no_origin",
+                    "The browser did not say which page sent this; use the pages of the dashboard.",
+                )
         await self.authentication.refuse_agents(connection)
 
 
@@ -191,7 +199,7 @@ def _token_of(connection: Connection) -> tuple[str, bool]:
 def _lacking(access: Access, wanted: Scope) -> Refusal:
     if access.scope is not None:
         return Refusal(403, "scope", f"This token allows `{access.scope}`, and here `{wanted}` is needed.")
-    return Refusal(401, "no_token", "A token is needed here; `sortie token new` prints a link that carries one.")
+    return Refusal(401, "no_token", "This needs a token; `sortie token new` prints a link with one.")
 
 
 async def _bounded(connection: Connection, receive: Receive, limits: BodyLimits) -> Receive:

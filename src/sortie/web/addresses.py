@@ -1,4 +1,4 @@
-"""Addresses that more than one part names: the one that answers there, and the guard that has a rule for it."""
+"""Paths that several modules need: the route, and the access control that has a rule for it."""
 
 API = "/api/"
 API_V1 = "/api/v1"

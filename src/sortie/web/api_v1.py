@@ -1,4 +1,4 @@
-"""`/api/v1`, `/livez` and `/readyz`: the surface that probes, scripts and dashboards of other people rely on."""
+"""`/api/v1`, `/livez` and `/readyz`: the API that is compatible with other implementations."""
 
 from __future__ import annotations
 
@@ -84,19 +84,20 @@ def _refresh(site: Site, _: Request) -> Response:
     if _is_stopping(site):
         return json_answer(V1Refresh(False, False, stamp(time.time()), []), 409)
     if site.read_only:
-        raise Problem(503, UNREADABLE, "This server only looks at the store, and no service listens to it.")
+        raise Problem(503, UNREADABLE, "This server is read-only, and no service is connected to it.")
     _heard(site)
     is_new = ask_for_look(site.database)
     return json_answer(V1Refresh(True, not is_new, stamp(time.time()), OPERATIONS), 202)
 
 
 def _heard(site: Site) -> LiveReport | None:
-    """What the service told last. None where it speaks to somebody else, so that the store alone is known."""
+    """The last report of the service. None if it does not report to this process, so that only the store is
+    known."""
     if live := site.live.now():
         return live
     if site.read_only and site.is_served:
         return None
-    raise Problem(503, UNREADABLE, "No service speaks for this store now: what it holds may be out of date.")
+    raise Problem(503, UNREADABLE, "No service reports the state of this store now: it may be out of date.")
 
 
 def _is_stopping(site: Site) -> bool:

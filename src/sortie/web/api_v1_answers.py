@@ -1,4 +1,4 @@
-"""What `/api/v1` answers with: names and types that dashboards and probes know. What was not measured is `null`."""
+"""The response types of `/api/v1`, as existing dashboards and probes expect them. Unmeasured values are `null`."""
 
 from __future__ import annotations
 

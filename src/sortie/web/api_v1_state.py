@@ -1,4 +1,4 @@
-"""What `/api/v1` says of the present, from one look at the store and what the service told last.
+"""The present state for `/api/v1`, from one snapshot of the store and the service's last report.
 
 The attempt of a retry counts retries there: the first one is 1.
 """

@@ -1,4 +1,4 @@
-"""`/api/v2`: a route for each operation of the table, and the description that is made from the same table.
+"""`/api/v2`: the routes, and the OpenAPI description, made from the same table of operations.
 
 The stream has a route of its own, and is described with the others.
 """

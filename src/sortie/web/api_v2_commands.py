@@ -1,4 +1,4 @@
-"""What `/api/v2` takes from who steers: commands that the service carries out, and what became of them."""
+"""The commands of `/api/v2`, which the service carries out, and their replies."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def command(asked: Asked[CommandQuery, Command]) -> CommandState:
     if problem := _mistake(wanted):
         raise Problem(422, "invalid_body", problem)
     if site.read_only:
-        raise Problem(403, "read_only", "This server only looks at the store; `sortie run` takes commands.")
+        raise Problem(403, "read_only", "This server is read-only; `sortie run` takes commands.")
     (number,) = await site.decisions.run(add_commands, site.database, wanted.verb, [wanted.issue], wanted.text)
     deadline = time.monotonic() + asked.query.wait
     while True:
@@ -74,7 +74,7 @@ def command_state(asked: Asked[NoParameters, None]) -> CommandState:
 def _mistake(wanted: Command) -> str:
     """What is wrong with a command in itself, or an empty string."""
     if wanted.verb == "refresh" and wanted.issue:
-        return "refresh looks at everything; it names no issue."
+        return "refresh polls for all issues; it takes no issue."
     if wanted.verb not in ("refresh", "retry") and not wanted.issue:
         return f"{wanted.verb} needs an issue."
     if wanted.verb == "answer":

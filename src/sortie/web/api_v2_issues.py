@@ -1,4 +1,4 @@
-"""What `/api/v2` answers about issues: how they stand, one with its story and its changes, the log of events."""
+"""The issues of `/api/v2`: status, inbox, lists, one issue with its timeline and changes, the event log."""
 
 from __future__ import annotations
 

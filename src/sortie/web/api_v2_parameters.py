@@ -1,4 +1,4 @@
-"""Parameters that several operations of `/api/v2` take, and the issue that one of them names."""
+"""Parameters that several operations of `/api/v2` share, and the lookup of the issue that one names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `/api/v2` answers about everything together: money, health, a plan with its tasks, peers."""
+"""The project-wide operations of `/api/v2`: usage, health, the plan with its tasks, peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `/api/v2` answers about runs: those that ended, what happened in each, and what was said in it."""
+"""The runs of `/api/v2`: finished runs, one run in detail, its transcript and its prompts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: which part answers which address, and what stands before all of them."""
+"""The ASGI application: the routes of all parts, and the middleware in front of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .site import Site
 # By the status of the answer: a code for programs, and a sentence for people.
 WORDS = {
     HTTPStatus.NOT_FOUND: ("not_found", "There is nothing at this address."),
-    HTTPStatus.METHOD_NOT_ALLOWED: ("method_not_allowed", "This address knows no such method."),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("method_not_allowed", "This address does not support this method."),
     HTTPStatus.SERVICE_UNAVAILABLE: (STORE_UNAVAILABLE, "The store cannot be used."),
 }
 

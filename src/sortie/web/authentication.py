@@ -1,4 +1,4 @@
-"""Who sends a request, as far as store and kernel can tell: what its token allows, and whether it is an agent."""
+"""Who sent a request: the scope of its token (from the store), and whether an agent sent it (from the kernel)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class Authentication:
         self._reading: asyncio.Lock | None = None
 
     async def scope_of(self, token: str) -> Scope | None:
-        """What a token allows now; read anew each time, because a revoked one ends at once."""
+        """The scope of a token; read from the store each time, because revoking takes effect at once."""
         return await self._threads.run(lambda: granted(token, self._known()))
 
     async def scope_lately(self, token: str) -> Scope | None:
-        """What it allowed a moment ago, for many who ask all the time: the store is read once for all of them."""
+        """Its scope a moment ago, for streams that check it all the time: the store is read once for all of
+        them."""
         self._reading = self._reading or asyncio.Lock()
         async with self._reading:
             if time.monotonic() - self._read_at >= self.site.tokens_stand_for:
@@ -52,7 +53,7 @@ class Authentication:
             said = "Only a person may do this, and the request comes from inside a run of Sortie."
             raise Refusal(403, "agent", said)
         if sender == "nobody":
-            said = "Whoever sent this did not wait for the answer, so nobody can tell whether it was a person."
+            said = "The client was gone before it could be checked, so it is unknown whether a person sent this."
             raise Refusal(403, "gone", said)
 
     def _known(self) -> list[tuple[str, Scope]]:

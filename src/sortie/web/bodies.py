@@ -1,4 +1,4 @@
-"""The body of a request, as a whole: so large at most, and within a time."""
+"""Reads the whole body of a request, with a limit of size and time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def gathered(connection: Scope, receive: Receive, limits: BodyLimits) -> b
         with anyio.fail_after(limits.within):
             return await _read(receive, limits)
     except TimeoutError as error:
-        raise BodyTooSlow(f"The body of the request did not come within {limits.within:g} s.") from error
+        raise BodyTooSlow(f"The body of the request did not arrive within {limits.within:g} s.") from error
 
 
 async def _read(receive: Receive, limits: BodyLimits) -> bytes:

@@ -1,8 +1,8 @@
-"""Changed files for pages that are shown again every few seconds: compared now and then, once for all readers.
+"""Cache of the changed files of workspaces, for pages that refresh every few seconds.
 
-Comparing asks git and reads every changed file. So what was found stands for a while, the longer the more it took.
-It is done in threads of its own: a reader waits a moment for it, then has what was found before, or a word that
-nothing was found yet.
+A comparison runs git and reads every changed file. So its result is kept for a while, longer if it took longer, and
+shared by all readers. It runs in threads of its own: a reader waits a moment for it, then gets the last result, or
+the answer that there is none yet.
 """
 
 from __future__ import annotations

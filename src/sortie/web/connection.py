@@ -1,7 +1,6 @@
-"""One connection of a client, which is not waited for without end: neither for what it sends nor for it to read.
+"""One connection of a client: limits the time for sending a request and for reading an answer.
 
-A handler that reads the store takes its time and is left alone. What a client does between requests, and what it
-does with an answer, has a time limit; and of connections there are only so many.
+Handlers that read the store are not limited here. The number of connections is limited too.
 """
 
 from __future__ import annotations

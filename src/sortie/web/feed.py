@@ -1,7 +1,7 @@
-"""What all streams of a server share: one look at the log for everybody, and what the service says of itself.
+"""What all streams of a server share: one reader of the event log, and the reports of the service.
 
-While anybody listens, one connection asks SQLite several times a second whether somebody committed, which costs a
-look at shared memory. A store that is deleted or replaced ends the feed; whoever comes next begins a new one.
+While there are streams, one connection checks several times a second whether SQLite has a new commit, which only
+reads shared memory. A store that is deleted or replaced ends the feed; the next stream starts a new one.
 """
 
 from __future__ import annotations

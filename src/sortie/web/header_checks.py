@@ -1,8 +1,8 @@
-"""What the headers of a request tell about where it comes from: the name it was sent to, the site that sent it.
+"""Checks of request headers: the host that the request was sent to, and the site that sent it.
 
-A browser sends what any page asks it to, from inside this machine and with its cookies; but it says truly for which
-name and from which page. So a name that was made to point here (DNS rebinding) and the form of another site are
-recognised. Programs that are no browsers say none of it, and have no cookies of ours either.
+A browser sends requests for any page, from this machine and with our cookies; but its Host and Origin headers are
+true. So DNS rebinding and forms of other sites (CSRF) are recognised. Programs that are not browsers do not send
+these headers, and have no cookies of ours either.
 """
 
 from __future__ import annotations

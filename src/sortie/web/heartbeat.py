@@ -1,4 +1,5 @@
-"""The heartbeat of the stream: once a second what the service says of itself, or since when it says nothing."""
+"""The `live` and `stale` messages of the stream: once a second the service's report, or since when there is
+none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How programs are answered: JSON, one shape for whatever goes wrong, and the methods that an address knows."""
+"""JSON responses: one format for all errors, and the methods that an address supports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = "application/json; charset=utf-8"
 # The code of the error where the store cannot be read; the first surface has one of its own.
 STORE_UNAVAILABLE = "store_unavailable"
 
-# A handler that only reads is a plain function: it runs in a thread, and holds up nobody.
+# A handler that only reads is a plain function: it runs in a thread and does not block the event loop.
 Handler = Callable[[Request], Response | Awaitable[Response]]
 
 
@@ -51,7 +51,7 @@ class Problem(Exception):
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    # What is true now may not be in a second; nobody between us and the reader keeps it.
+    # The state changes every second, so no proxy or browser may cache it.
     kept = {"cache-control": "no-store", **(headers or {})}
     return Response(msgspec.json.encode(value), status, media_type=None, headers={**kept, "content-type": JSON})
 
@@ -72,7 +72,7 @@ class Address:
         try:
             answer = await self._answer(request)
         except ClientDisconnect:
-            return  # nobody is there to be told
+            return  # the client has disconnected
         except Problem as problem:
             answer = problem.answer()
         except (SortieError, sqlite3.Error) as error:

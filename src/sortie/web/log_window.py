@@ -1,4 +1,4 @@
-"""The end of the event log, as frames of the stream: the newest in memory, everything else from the store."""
+"""The event log as frames of the stream: the newest events from memory, earlier ones from the store."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class LogWindow:
             found = None
         if found is None or not os.path.samestat(found, self._file):
             what = "deleted" if found is None else "replaced by another file"
-            raise StoreLost(f"The store was {what} while it was looked at.", fix="Load the page again.")
+            raise StoreLost(f"The store was {what} while it was being read.", fix="Load the page again.")
 
     def _entries(self, rows: Sequence[LoggedEvent]) -> list[Entry]:
         return [Entry(row.seq, row.event.issue_id, self._frame(row)) for row in rows]

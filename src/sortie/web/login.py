@@ -1,4 +1,4 @@
-"""The way in and out: a link with a token sets a cookie, so that the token is in no later address."""
+"""Login and logout: a link with a token sets a cookie, so that the token is in no later address."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .site import Site
 
 # The cookie; a token that is revoked ends before.
 KEPT_FOR = 30 * 24 * 3600
-# The page itself is told to nobody: the token is in its address.
+# No referrer is sent from this page: the token is in its address.
 _TOLD_TO_NOBODY = {"referrer-policy": "no-referrer"}
 
 
@@ -41,13 +41,15 @@ class _Login:
         if not token:
             if "next" in given and request.state.access.scope is not None:
                 return RedirectResponse(target, 303)  # sent here by a page to which the cookie had not come along
-            return plain_page(200, "Who has a token may look from anywhere, and change things.", login_form(target))
+            return plain_page(
+                200, "With a token you can read from anywhere, and change things.", login_form(target)
+            )
         try:
             scope = await self.authentication.scope_of(token)
             if scope is None:
-                raise Refusal(401, "bad_token", "This token is not known here; it may have been revoked.")
+                raise Refusal(401, "bad_token", "This token is not valid; it may have been revoked.")
             if scope == "metrics":
-                raise Refusal(403, "scope", "This token is for figures alone: send it as a bearer to /metrics.")
+                raise Refusal(403, "scope", "This token is only for /metrics: send it there as a bearer token.")
             await self.authentication.refuse_agents(request.scope)
         except Refusal as refusal:
             return refusal.answer(request.scope, target)

@@ -1,4 +1,4 @@
-"""`openapi.json`: what `/api/v2` can be asked for and what it answers, from the types that the code itself uses."""
+"""`openapi.json`: the OpenAPI description of `/api/v2`, generated from the types in the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .operation import Described
 REFERENCE = "#/components/schemas/{name}"
 TITLE = "Sortie"
 ABOUT = """What runs, waits and needs a person, why, and what it cost; and commands to steer it. Times are UTC.
-Reading on loopback is open; everything else needs a token: `Authorization: Bearer …`, or the dashboard's cookie."""
+Reading on loopback needs no token; everything else does: `Authorization: Bearer …`, or the dashboard's cookie."""
 
 # What every operation can answer, whatever it is asked for; most of it is decided before the operation is known.
 COMMON = (

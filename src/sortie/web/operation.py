@@ -1,4 +1,4 @@
-"""One thing that `/api/v2` can be asked for: from this both its route and its description are made."""
+"""One operation of `/api/v2`: both its route and its description are made from this."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def _body(kind: type[Struct], request: Request) -> Struct:
     try:
         plain = msgspec.json.decode(await request.body())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(400, "invalid_json", f"The body is no JSON: {error}.") from None
+        raise Problem(400, "invalid_json", f"The body is not valid JSON: {error}.") from None
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:

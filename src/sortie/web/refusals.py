@@ -26,7 +26,7 @@ _PAGE = """<!doctype html>
 {more}</main>
 </html>
 """
-_LOGIN_FORM = """<p>Where the service runs, <code>sortie token new</code> prints a link that lets you in. Or:</p>
+_LOGIN_FORM = """<p>Where the service runs, <code>sortie token new</code> prints a login link. Or:</p>
 <form method="post" action="{login}">
 <input type="hidden" name="next" value="{target}">
 <p><label>Token <input type="password" name="token" autocomplete="off" required></label>
@@ -45,7 +45,7 @@ class Refusal(Exception):
 
     def answer(self, connection: Connection, target: str = "") -> Response:
         """`target` is where who logs in goes on to; the address that was asked for if left out."""
-        # What is left of the request is not waited for, nor what follows one that nobody understands.
+        # The rest of the request is not read, nor what follows one that could not be parsed.
         is_over = connection["method"] in ("GET", "HEAD") and self.status != HTTPStatus.BAD_REQUEST
         headers = {} if is_over else {"connection": "close"}
         if self.status == HTTPStatus.UNAUTHORIZED:

@@ -1,6 +1,6 @@
-"""Pages from templates: one environment, in which everything is text unless a template says otherwise.
+"""Renders pages from templates: one Jinja environment with autoescaping.
 
-Every page says of when it is, how the service stands, and whether its reader may change something.
+Every page shows the time of its data, the state of the service, and whether its reader may change something.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ def _once() -> str:
 
 
 def may_operate(request: Request) -> bool:
-    """Whether whoever asks may change something; nobody may where nobody has checked it."""
+    """Whether the sender of the request may change something; no, if that was not checked."""
     access = _access(request)
     return access is not None and access.may_operate
 
 
 def has_token(request: Request) -> bool:
-    """Whether whoever asks showed one that counts, whatever it allows."""
+    """Whether the request had a valid token, of any scope."""
     access = _access(request)
     return access is not None and access.scope is not None
 
@@ -133,10 +133,10 @@ def service_of(site: Site) -> Service:
         return Service("up", "The service runs.", site.live.heard_at)
     if site.is_served:
         if site.live.heard_at:
-            return Service("silent", "The service says nothing.", site.live.heard_at)
+            return Service("silent", "The service does not respond.", site.live.heard_at)
         return Service("up", "The service runs.")
     if site.database.name == PEERS_STORE:
-        return Service("down", "Nobody has a turn now; `sortie turn` gives one.", site.live.heard_at)
+        return Service("down", "No agent has a turn now; `sortie turn` starts one.", site.live.heard_at)
     return Service("down", f"The service is not running; `{start_command(site)}` starts it.", site.live.heard_at)
 
 

@@ -1,6 +1,6 @@
-"""What became of a person's command, kept until the page that he is sent back to has shown it.
+"""Replies to commands, kept until the page to which the browser is redirected has shown them.
 
-The address of that page carries a name that only we give out, and no word of the reply.
+The address of that page has a random key of ours, not the text of the reply.
 """
 
 from __future__ import annotations

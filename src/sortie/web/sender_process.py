@@ -1,7 +1,7 @@
-"""Which process is at the other end of a connection, as far as it matters: whether it is one of an agent's.
+"""Whether the process at the other end of a connection belongs to an agent.
 
-The kernel lists both ends of a connection within this machine, each with the number of its socket; who has that
-socket open is in /proc. So it does not matter what a request says of itself, nor whose token it shows.
+The kernel lists both ends of a connection within this machine, each with the inode of its socket; /proc shows which
+process has that socket open. So it does not depend on headers or tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""uvicorn on a socket that is open already, until a signal comes or whoever started us is gone."""
+"""Runs uvicorn on a socket that is open already, until a signal comes or the parent process is gone."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from .site import Site
 KEEP_ALIVE = 10
 # More threads that compute do not make more reports, and leave the loop no time to answer anybody.
 REPORTS_AT_ONCE = 8
-# A stream is told that we end; an answer that takes longer is not waited for.
+# Streams are told that the server ends; answers that take longer are cut off.
 LAST_ANSWERS_WITHIN = 1
 # The request line and all headers together.
 LARGEST_HEAD = 32 * 1024
 
 
 def serve_service(told: BinaryIO) -> None:
-    """The dashboard of the service that tells us what to serve; it ends with what we are told."""
+    """Serves the dashboard of the service on our standard input, until that ends."""
     orders = msgspec.json.decode(told.readline(), type=Orders)
     listening = socket.socket(fileno=orders.descriptor)
     site = Site(
@@ -105,7 +105,7 @@ def configured(site: Site) -> uvicorn.Config:
         log_config=None,
         access_log=False,  # an address may carry a token
         server_header=False,
-        proxy_headers=False,  # nobody stands between us and a client that we could believe
+        proxy_headers=False,  # no proxy in front of us can be trusted to name the client
         limit_concurrency=MOST_REQUESTS,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=LAST_ANSWERS_WITHIN,

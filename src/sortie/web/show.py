@@ -1,4 +1,4 @@
-"""How values look on a page: text of strangers made harmless and bounded, times, amounts, addresses."""
+"""Formatting of values on pages (Jinja filters): untrusted text made safe and short, times, amounts, addresses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Amount = Callable[[float | None], str]
 LONGEST_LINE = 300
 # Stands where there is no number.
 NOTHING = "\N{EN DASH}"
-UNPRICED = "Nobody told a price of these tokens; token_rates in the workflow give one."
+UNPRICED = "These tokens have no price; set token_rates in the workflow."
 LONGEST_TEXT = 20_000
 # What terminals obey: colours and cursors, titles and links.
 _TERMINAL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")

@@ -1,4 +1,4 @@
-"""What every page and answer is made from: one store, the workflow it belongs to, and what its service told last.
+"""What every page and answer is made from: one store, its workflow, and the service's last report.
 
 Nothing here changes the store: people's commands go through `store.commands`, as those of the command line do.
 """
@@ -202,7 +202,7 @@ class Site:
         )
 
     def rules(self, db: sqlite3.Connection) -> Policy | None:
-        """Those that are in force; None where nobody knows them."""
+        """The rules in force; None if they are unknown."""
         return rules_in_force(db, self.workflow, broken=self.is_broken, served=self.is_served)
 
     def usage(self, db: sqlite3.Connection, days: int) -> UsageReport:
@@ -226,7 +226,7 @@ class Site:
         return self._examined().redactor.text(text)
 
     def hide_what_is_known(self, text: str) -> str:
-        """Without the secrets of the settings as they were last read: this reads nothing, and waits for nobody."""
+        """Removes the secrets of the settings as they were last read; reads no file and never blocks."""
         known = self._settings
         return (known.redactor if known else Redactor(self._server_secrets)).text(text)
 

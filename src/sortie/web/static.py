@@ -1,6 +1,6 @@
-"""Style sheet, scripts and signs: read once, told apart by their content, kept by browsers for good.
+"""Style sheets, scripts and icons: read once at the start, addressed by a hash, cached by browsers for good.
 
-Only what is in the folder when we start is there; an address is a key of a table and never a path.
+An address is a key of a table and never a path, so only files that were in the folder at the start are served.
 """
 
 from __future__ import annotations

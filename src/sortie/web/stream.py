@@ -1,8 +1,8 @@
 """`GET /api/v2/events/stream`: the event log as it grows, for any number of readers, nothing lost or repeated.
 
-Each reader has a position in the log and is given what comes after it, from memory where that reaches back so far,
-from the store where it does not. So nobody has a queue that could overflow, a slow reader costs nothing but its
-connection, and one that comes back with the number of its last event goes on there.
+Each reader has a position in the log and gets what comes after it, from memory if that reaches back far enough,
+otherwise from the store. So no reader has a queue that could overflow, a slow reader costs only its connection, and
+one that reconnects with the number of its last event continues there.
 """
 
 from __future__ import annotations
@@ -49,16 +49,14 @@ STREAM = Described(
     name="event_stream",
     method="GET",
     path="/events/stream",
-    summary="The log of events as it grows, behind the number `after` or from now on, and how the service stands.",
+    summary="The event log as it grows, after the number `after` or from now on, and the state of the service.",
     query=StreamQuery,
-    headers=(
-        (_LAST, "The last number that was heard, as browsers send it; where `after` is named too, this counts."),
-    ),
+    headers=((_LAST, "The last number that was received, as browsers send it; it takes precedence over `after`."),),
     answer=str,
     media="text/event-stream",
-    told="""The number behind which it begins, then messages without end, with JSON as data. `change`, with its
-number, is an event of the log; `live`, once a second how things stand; `stale`, since when it says nothing;
-`reset`, with a number, this is another log, and ends there; `failed`, why the stream ends here.""",
+    told="""The number after which the stream starts, then messages without end, with JSON as data. `change`, with
+its number, is an event of the log; `live`, once a second the current state; `stale`, since when the service has
+not reported it; `reset`, with a number, this is another log, which ends there; `failed`, why the stream ends.""",
     errors=((404, "issue_not_found"), (503, "too_many_streams")),
 )
 
@@ -118,7 +116,7 @@ class EventStream(Response):
             except FeedEnded as ended:
                 said, is_over = said + ended.last_words, True
             if not await self.still_allows("read"):
-                return  # whoever asks again is told why
+                return  # the next request gets the reason
             # Waits for a reader that is slow; one that does not read at all is cut off by the connection.
             await send({"type": "http.response.body", "body": said, "more_body": True})
             said = b""

@@ -1,4 +1,4 @@
-"""Threads of their own for what must not wait behind reports: so many at once, and others take turns."""
+"""Separate threads, limited in number, for work that must not wait behind reports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tokens: what proves over HTTP who may look, change things, or read figures. Loads nothing of the server.
+"""Tokens for the HTTP server, with the scopes `read`, `operate` and `metrics`. Imports nothing of the server.
 
-A token is 256 random bits. The store keeps its digest alone, so whoever reads the store has no token; a workflow
-may name tokens of its own, which count beside those of the store.
+A token is 256 random bits. The store keeps only its digest, so reading the store gives nobody a token; tokens that
+the workflow sets are valid besides those of the store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..store.web_tokens import Scope, TokenRow, add_token
 from ..workflow.config import ServerConfig
 from .addresses import LOGIN
 
-# Nobody's token is longer, and nobody has to hash what a stranger sends for one.
+# No token is longer; longer input is not hashed.
 _LONGEST = 1024
 _BYTES = 32
 # Of two that look the same, the one that allows more counts.

@@ -1,6 +1,6 @@
-"""`POST /webhooks/tracker`: a tracker's server says that something changed, so the service looks now.
+"""`POST /webhooks/tracker`: a tracker's server reports a change, so the service polls now.
 
-Nothing that it says is believed: the signature of the shared secret allows it to wake a look, no more.
+Its contents are not used: a valid signature triggers a poll, no more.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def routes(site: Site) -> list[BaseRoute]:
 def _heard(site: Site, headers: dict[str, str], body: bytes) -> Response:
     secret = site.server.webhook_secret
     if site.read_only or not secret:
-        return PlainTextResponse("No webhooks are expected here.\n", 404)
+        return PlainTextResponse("This server accepts no webhooks.\n", 404)
     if not is_authentic(secret, headers, body):
-        return PlainTextResponse("The signature is not that of the secret.\n", 401)
+        return PlainTextResponse("The signature does not match the secret.\n", 401)
     try:
         ask_for_look(site.database)
     except StoreError:
         return PlainTextResponse("The store cannot be written now.\n", 503, {"retry-after": _SOON})
-    return PlainTextResponse("The service looks.\n", 202)
+    return PlainTextResponse("The service polls the tracker.\n", 202)

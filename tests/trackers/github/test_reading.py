@@ -157,7 +157,7 @@ async def test_what_is_beyond_the_last_page_of_a_look_is_reported(scene: GitHubS
     assert len(scene.server.exchanges) == pages
     assert str(few) in {issue.id for issue in found.issues}  # a long list does not hide a short one
     (problem,) = found.problems
-    assert "2000" in problem and "not seen" in problem
+    assert "2000" in problem and "are missing" in problem
     again = await tracker.fetch_candidates()
     assert (again.changed, again.problems) == (frozenset(), found.problems)
     await tracker.aclose()
@@ -245,7 +245,7 @@ async def test_a_search_that_finds_more_than_github_shows_of_it_is_reported(scen
     found = await tracker.fetch_candidates()
     (problem,) = found.problems
     assert len(found.issues) == MOST_FOUND
-    assert "1000" in problem and "not seen" in problem
+    assert "1000" in problem and "are missing" in problem
     assert len(scene.server.exchanges) == 2 * MOST_FOUND // 100
     await tracker.aclose()
 

@@ -24,7 +24,7 @@ async def found(make: MakeTracker, **more: Any) -> list[tuple[str, str, str]]:
 
 async def test_all_is_well(jira: JiraFake, make: MakeTracker) -> None:
     assert await found(make) == [
-        ("PASS", "access", "Jira knows us as Sortie Bot "),
+        ("PASS", "access", "logged in to Jira as Sortie Bot "),
         ("PASS", "project", 'PROJ, "Project PROJ" '),
         ("PASS", "states", "Jira knows every state that the workflow names "),
         ("PASS", "permissions", "the account may read, comment and move issues "),

@@ -81,7 +81,7 @@ class Listing:
             page = self._page(reply)
             if page.incomplete_results:
                 problems.append(
-                    "GitHub's search took too long and is incomplete: some issues may be missing in this look."
+                    "GitHub's search took too long and is incomplete: some issues may be missing in this poll."
                 )
             found, unusable = read_records(page.items, self._api.repository)
             problems += unusable
@@ -94,8 +94,8 @@ class Listing:
                     records[record.number] = record
         if is_cut:
             problems.append(
-                f"{self._api.repository} has more active issues than the {PAGE * len(pages)} that one look reads:"
-                " the newest of them are not seen. Narrow tracker.active_states or tracker.query_filter."
+                f"{self._api.repository} has more active issues than the {PAGE * len(pages)} that one poll reads:"
+                " the newest are missing. Narrow tracker.active_states or tracker.query_filter."
             )
         return Listed(dict(sorted(records.items())), tuple(dict.fromkeys(problems)))
 

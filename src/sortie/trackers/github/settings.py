@@ -89,7 +89,7 @@ def _author_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     for entry in settings.trusted_authors:
         is_word = entry.startswith("@")
         if entry in ASSOCIATIONS or (entry.upper() not in words if is_word else not _LOGIN.fullmatch(entry)):
-            problem = f'has "{readable(entry, 100)}", by which GitHub knows nobody'
+            problem = f'has "{readable(entry, 100)}", which names nobody on GitHub'
             known = ", ".join(f"`@{word}`" for word in ASSOCIATIONS[:4])
             said = f"`trusted_authors` {problem}; write a login, or what GitHub says of authors, such as {known}."
             return [("tracker.trusted_authors", said)]
@@ -126,7 +126,7 @@ def _access_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     options = settings.options
     has_app = "app_id" in options or "private_key_path" in options
     if settings.api_key and has_app:
-        return [("tracker.api_key", f"There are two ways in here; keep one: {_APP}.")]
+        return [("tracker.api_key", f"Two kinds of access are set; keep one: {_APP}.")]
     if not settings.api_key and not has_app:
         return [("tracker.api_key", f"`api_key` is missing; give {_APP}.")]
     if not (settings.api_key.isascii() and settings.api_key.isprintable()) or " " in settings.api_key:
@@ -166,7 +166,7 @@ def _state_problems(settings: TrackerSettings) -> list[tuple[str, str]]:
         )
         found.append(("tracker.terminal_states", problem))
     if len(settings.active_states) > MOST_LISTED_STATES:
-        problem = f"`active_states` has more than {MOST_LISTED_STATES} states, and each takes a call at every look."
+        problem = f"`active_states` has more than {MOST_LISTED_STATES} states, and each takes a call in every poll."
         found.append(("tracker.active_states", problem))
     working = (*settings.active_states, settings.handoff_state, settings.in_progress_state)
     if CLOSED in (state.lower() for state in working):

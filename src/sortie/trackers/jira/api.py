@@ -65,7 +65,9 @@ class JiraApi:
         """For what is no part of the project."""
         reply = await self._client.call(method, path, params, **more)
         if any(word in reply.headers.get("x-seraph-loginreason", "") for word in REFUSED):
-            message = f"Jira does not accept the key any more: it answered {method} {path} as if to a stranger."
+            message = (
+                f"Jira does not accept the key any more: it answered {method} {path} as if nobody were logged in."
+            )
             fix = "Check tracker.api_key: the token may have expired, or have been revoked."
             raise TrackerError(TrackerError.AUTH, message, fix=fix)
         return reply
@@ -90,7 +92,7 @@ class JiraApi:
         except TrackerError as error:
             if error.kind != TrackerError.NOT_FOUND:
                 raise
-            message = f"Jira shows us no project {self.project}: {error.message}"
+            message = f"Jira shows this account no project {self.project}: {error.message}"
             raise TrackerError(TrackerError.AUTH, message, fix=_LOST) from error.__cause__
         if found.key != self.project:
             message = f"The project {self.project} is called {readable(found.key, 100)} now."

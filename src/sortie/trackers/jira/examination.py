@@ -87,7 +87,7 @@ async def _asked(
 
 def _access(user: User) -> list[Finding]:
     name = readable(user.display_name or user.account_id or "somebody", 100)
-    return [Finding("PASS", "access", f"Jira knows us as {name}")]
+    return [Finding("PASS", "access", f"logged in to Jira as {name}")]
 
 
 def _project(key: str, project: Project) -> list[Finding]:

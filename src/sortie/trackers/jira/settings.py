@@ -75,7 +75,7 @@ def problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     if problem := filter_problem(settings.query_filter):
         found.append(("tracker.query_filter", f"`query_filter` {problem}."))
     if strange := [entry for entry in settings.trusted_authors if not _AUTHOR.fullmatch(entry)]:
-        problem = f'has "{readable(strange[0], 100)}", by which Jira knows nobody'
+        problem = f'has "{readable(strange[0], 100)}", which names nobody in Jira'
         found.append(("tracker.trusted_authors", f"`trusted_authors` {problem}; write an account id, or {_KINDS}."))
     found += [
         (f"jira.{key}", f"`{key}` is not an option of the Jira tracker; its only option is `blocking_link`.")

@@ -1,4 +1,4 @@
-"""The pages people read, a module for each: `parts` is what they share, `commands` what their buttons do.
+"""The pages of the dashboard, one module each: `parts` is what they share, `commands` handles their buttons.
 
 All of them work without scripts.
 """

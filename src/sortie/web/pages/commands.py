@@ -1,6 +1,6 @@
-"""What a person decides with a button: a row for the service, its reply, and back to where the button was.
+"""Handles buttons and forms: writes a command for the service, waits for its reply, and redirects back.
 
-Whether he may is checked before anything of this runs.
+Permission is checked before anything here runs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _answer(site: Site, sent: SentForms, request: Request, fields: Mapping[str, 
     if verb not in (*ISSUE_VERBS, *TASK_VERBS):
         return error_page(site, request, 404, f"There is no command {show.line(verb, 40)}.")
     if site.read_only or not may_operate(request):
-        return error_page(site, request, 403, "You may look here, and change nothing.")
+        return error_page(site, request, 403, "You can only read here.")
     named = request.path_params["identifier"] or request.query_params.get("named", "")
     reply = _carried_out(site, sent, verb, named, fields)
     name = site.replies.keep(Shown(reply.ok, site.hide(reply.outcome)))
@@ -106,13 +106,15 @@ def _carried_out(site: Site, sent: SentForms, verb: str, named: str, fields: Map
             number = sent.command(site, fields.get("once", ""), verb, issue or named, text)
             if not site.is_served:
                 start = start_command(site)
-                return Reply(True, f"The service is not running; this is done when `{start}` starts it.")
+                return Reply(
+                    True, f"The service is not running; the command is carried out when `{start}` starts it."
+                )
             deadline = time.monotonic() + REPLY_WITHIN
             while (reply := reply_to(db, number)) is None and time.monotonic() < deadline:
                 time.sleep(ASK_EVERY)
     except SortieError as error:
         return Reply(False, f"{error}{f' {error.fix}' if error.fix else ''}")
-    return reply or Reply(True, "The service has not answered yet; it does this when it goes on.")
+    return reply or Reply(True, "The service has not answered yet; it carries out the command when it continues.")
 
 
 async def _fields(request: Request) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is shown instead of a page: one sentence that says what is wrong, in the same frame."""
+"""The error page: one sentence that says what is wrong, in the usual layout."""
 
 from __future__ import annotations
 

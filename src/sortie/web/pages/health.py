@@ -1,4 +1,4 @@
-"""`/health`: how the service is and what it stands on: looks, the tracker's quota, store, disks, settings."""
+"""`/health`: the service, its polls, the tracker's rate limit, store, disks, settings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def routes(site: Site) -> list[BaseRoute]:
 
 
 def _checks(site: Site, report: Health) -> Iterator[Check]:
-    """Nothing is called good that nobody told us."""
+    """What is unknown is never shown as good."""
     if report.service:
         yield Check("pass", "Service", f"runs, pid {report.service.get('pid', '?')}")
     else:
@@ -89,7 +89,7 @@ def _quota(report: Health) -> list[Bar]:
         return []
     found = [bar("Calls in the last minute", figures.made, figures.per_minute, show.whole)]
     if figures.limit is not None and figures.remaining is not None:
-        found.append(bar("Used of its quota", figures.limit - figures.remaining, figures.limit, show.whole))
+        found.append(bar("Used of its rate limit", figures.limit - figures.remaining, figures.limit, show.whole))
     return found
 
 

@@ -1,4 +1,4 @@
-"""`/issues/…`: where one issue stands, everything that happened to it, what its agent said, changed and cost."""
+"""`/issues/…`: one issue: its situation, timeline, transcript, changes and cost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def routes(site: Site) -> list[BaseRoute]:
 
 
 def _found(site: Site, request: Request, sought: str) -> Response:
-    """What somebody may have meant who wrote this into the field that finds an issue."""
+    """The issue that a text in the search field may mean."""
     with site.looking() as db:
         found = issues_with(db, sought, hide=site.hide)
     called = [one for one in found if one.identifier.casefold() == sought.casefold()]

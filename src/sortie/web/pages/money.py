@@ -1,4 +1,4 @@
-"""`/money`: what was used, by day against the limit, by issue, by agent and model; what nobody measured as such."""
+"""`/money`: usage by day against the limit, by issue, by agent and model; unmeasured usage is shown as such."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/runs`: every run that ended, chosen and sorted; `/runs/…`: one of them, while it goes on and afterwards."""
+"""`/runs`: finished runs, filtered and sorted; `/runs/…`: one run, while it is running and afterwards."""
 
 from __future__ import annotations
 
