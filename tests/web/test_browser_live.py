@@ -297,3 +297,14 @@ def test_no_button_fades_while_a_page_is_refreshed(tmp_path, visitors: Visitors)
         append(store, noted("Something happened."))
         expect(page.locator("#page")).not_to_have_attribute("data-now", shown or "")
         assert set(page.evaluate("window.opacities")) == {"1"}
+
+
+def test_a_server_that_answers_and_tells_no_events_is_not_said_to_be_out_of_reach(tmp_path, visitors: Visitors):
+    store = new_store(tmp_path / "sortie.db")
+    with served(store) as server:
+        for file in tmp_path.glob("sortie.db*"):
+            file.unlink()
+        page = visitors.page(server.url)
+        page.goto("/")
+        expect(page.locator("main")).to_contain_text("There is no store")
+        expect(page.locator("#stale")).to_contain_text("The server does not tell what happens")
