@@ -92,8 +92,8 @@ class Simulation:
             write(self._database, [change])
 
     def _forget(self, issue_id: str, seen: str) -> None:
-        """An issue that waits for what people answered leaves only when it is gone from the tracker, or over, or was
-        over when it was seen last: from then on nobody asks where it went."""
+        """An issue that waits for what people answered leaves only when it is gone from the tracker, or over, or
+        was over when it was seen last: from then on nobody asks where it went."""
         state = self.people.issues[issue_id].state if issue_id in self.people.issues else ""
         can_go_on = state and not self.policy.is_terminal(state) and not self.policy.is_terminal(seen)
         owed = self.unheard.pop(issue_id, None) and can_go_on
