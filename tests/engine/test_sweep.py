@@ -4,6 +4,7 @@ calls of a server to those who look at what there is to do."""
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Collection, Mapping
 from contextlib import closing
@@ -168,3 +169,34 @@ async def test_a_workspace_that_is_removed_while_the_service_stops_does_not_keep
             orchestrator.drain()
     with closing(connect_readonly(source.config.db_path)) as db:
         assert events(db, kind="workspace_gone")
+
+
+class Timed(LocalHost):
+    """Knows by when whoever has a workspace removed wants that to be over."""
+
+    deadline = 0.0
+    removed: anyio.Event
+
+    async def remove_workspace(self, *given: Any, **more: Any) -> Removed:
+        self.deadline = anyio.current_effective_deadline()
+        removed = await super().remove_workspace(*given, **more)
+        self.removed.set()
+        return removed
+
+
+async def test_the_next_sweep_waits_for_a_removal_that_has_begun(tmp_path):
+    """An archive may take its time: given up for a sweep, it would be begun anew, and its hook with it."""
+    (tmp_path / "WORKFLOW.md").write_text(WORKFLOW)
+    for name, state in (("issues", "todo"), ("done", "done")):
+        (tmp_path / f"{name}.json").write_text(
+            f'[{{"id": "1", "identifier": "T-1", "title": "t", "state": "{state}"}}]'
+        )
+    source = IssueSource.open(tmp_path / "WORKFLOW.md", os.environ, None)
+    host = Timed(source.config.db_path, os.environ)
+    host.removed = anyio.Event()
+    orchestrator = sortie.Orchestrator(source, [host], source.config.db_path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(orchestrator.run)
+        await host.removed.wait()
+        orchestrator.drain()
+    assert host.deadline == math.inf

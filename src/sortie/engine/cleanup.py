@@ -76,10 +76,16 @@ class Cleanup:
         while True:
             await self._sweep()
             await self._look_at_the_left()
-            with anyio.move_on_after(self._check_every):
-                while True:
-                    await self._asked.wait()
-                    await self._look_at_the_left()
+            next_sweep = anyio.current_time() + self._check_every
+            while await self._is_asked_before(next_sweep):
+                await self._look_at_the_left()
+
+    async def _is_asked_before(self, moment: float) -> bool:
+        """Only this wait has an end: a removal that has begun is not given up for the next sweep."""
+        with anyio.CancelScope(deadline=moment):
+            await self._asked.wait()
+            return True
+        return False
 
     async def _sweep(self) -> None:
         """Whatever goes wrong here is a note, said once: agents at work do not depend on it."""
