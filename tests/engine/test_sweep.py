@@ -116,6 +116,43 @@ async def test_the_next_sweep_goes_on_where_the_last_one_stopped(tmp_path):
     assert len({*asked[:COUNT]}) == COUNT, "each once before any is asked for again"
 
 
+class Unreadable(ListSource):
+    """One of its items cannot be read, and a question about it is not answered at all."""
+
+    asked = 0
+    told: frozenset[str] = frozenset()
+    asked_enough: anyio.Event
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        self.asked += 1
+        if self.asked == 200:
+            self.asked_enough.set()
+            await anyio.sleep_forever()
+        if "t003" in issue_ids:
+            raise TrackerError(TrackerError.API, "t003 is broken.")
+        self.told |= {*issue_ids}
+        return await super().fetch_states(issue_ids)
+
+
+async def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_swept(tmp_path):
+    """Nobody knows which one it is: fewer are asked for at once until it is alone, and then it is passed over."""
+    items = ITEMS[:20]
+    await run(ListSource(items, tmp_path / "work", BLOCKED), tmp_path)
+    source = Unreadable(items, tmp_path / "work", BLOCKED)
+    source.asked_enough = anyio.Event()
+    hosts = HostPool([LocalHost(tmp_path / "db", os.environ)])
+    async with Store.open(tmp_path / "db", holder={}) as store:
+        context = Context(
+            ledger=Ledger(store), clock=Clock(), source=source, hosts=hosts, redactor=Redactor([]), fence="f"
+        )
+        with anyio.fail_after(50):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(Cleanup(context, check_every=0.0).run_forever)
+                await source.asked_enough.wait()
+                tasks.cancel_scope.cancel()
+    assert {item.id for item in items} - source.told == {"t003"}
+
+
 async def test_a_small_budget_has_small_slices(tmp_path):
     """So many that one question never takes all of it."""
     await run(ListSource(ITEMS[:10], tmp_path / "work", BLOCKED), tmp_path)

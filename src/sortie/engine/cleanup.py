@@ -43,6 +43,7 @@ class Cleanup:
         self._said: dict[str, str] = {}
         self._left: set[str] = set()
         self._swept_to = ""
+        self._most_at_once = ASKED_AT_ONCE
         self._asked = anyio.Event()
         self.busy = True
         context.ledger.listen(self._heard)
@@ -96,9 +97,10 @@ class Cleanup:
 
     async def _sweep_workspaces(self) -> None:
         """All of them, in slices. Where the source does not answer any more, or has been asked for enough, the next
-        sweep goes on from there: what was handed over is followed by looks anyway."""
+        sweep goes on from there: what was handed over is followed by looks anyway. Where it does not answer at all,
+        one of the first may be why: fewer are asked for then, and one that is alone is passed over."""
         source, workspaces = self._context.source, self._context.schedule.workspaces
-        use, size = source.call_use(), ASKED_AT_ONCE
+        use, size = source.call_use(), self._most_at_once
         if use is not None:
             size = min(max(int(use.per_minute * SHARE_OF_A_SLICE), 1), size)
             # Anywhere at first: starts that are followed by no second sweep come to all of them too.
@@ -107,11 +109,15 @@ class Cleanup:
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             if not await self._remove_done(some):
+                if start == 0:
+                    self._most_at_once = max(len(some) // 2, 1)
+                    self._swept_to = some[0].key if len(some) == 1 else self._swept_to
                 return
             self._swept_to = some[-1].key
             use = source.call_use()
             if use is not None and use.made >= use.per_minute * USED_ENOUGH:
-                return
+                break
+        self._most_at_once = min(2 * self._most_at_once, ASKED_AT_ONCE)
 
     async def _look_at_the_left(self) -> None:
         while self._left:
