@@ -16,6 +16,7 @@ import anyio.lowlevel
 import pytest
 
 import sortie
+from sortie.core import events as ev
 from sortie.core.model import Issue
 from sortie.core.redact import Redactor
 from sortie.engine.cleanup import ASKED_AT_ONCE, Cleanup
@@ -25,6 +26,7 @@ from sortie.engine.ledger import Ledger
 from sortie.errors import TrackerError
 from sortie.hosts.host import Removed
 from sortie.hosts.local_host import LocalHost
+from sortie.runs.run_log import RunLog, log_path
 from sortie.sources.issues import IssueSource
 from sortie.store import Store
 from sortie.store.connect import connect_readonly
@@ -206,6 +208,26 @@ async def test_a_workspace_that_is_removed_while_the_service_stops_does_not_keep
             orchestrator.drain()
     with closing(connect_readonly(source.config.db_path)) as db:
         assert events(db, kind="workspace_gone")
+
+
+async def test_what_is_kept_of_a_run_that_goes_on_is_not_deleted_however_short_it_is_kept(tmp_path):
+    """Its agent may be silent for long; what its tools did is read after its turn."""
+    source = ListSource(ITEMS[:1], tmp_path / "work")
+    source.keep_days = 0.0
+    hosts = HostPool([LocalHost(tmp_path / "db", os.environ)])
+    async with Store.open(tmp_path / "db", holder={}) as store, anyio.create_task_group() as tasks:
+        context = Context(
+            ledger=Ledger(store), clock=Clock(), source=source, hosts=hosts, redactor=Redactor([]), fence="f"
+        )
+        context.ledger.post(ev.Claimed(at=1.0, issue_id="t000", identifier="t000", run_id="1-goes-on", attempt=1))
+        kept = [log_path(store.path, run_id) for run_id in ("1-goes-on", "0-ended")]
+        for path in kept:
+            RunLog(path).write(0.0, "agent", "at work")
+            os.utime(path, (0, 0))
+        tasks.start_soon(Cleanup(context).run_forever)
+        await context.wake.wait()
+        tasks.cancel_scope.cancel()
+    assert [path.exists() for path in kept] == [True, False]
 
 
 class Timed(LocalHost):

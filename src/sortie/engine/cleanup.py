@@ -139,7 +139,9 @@ class Cleanup:
         """Archives and logs that are old, and what is left of removals that were interrupted."""
         context, source = self._context, self._context.source
         now = context.clock.on_calendar(context.clock.now())  # as the times of files are
-        await to_thread.run_sync(prune_logs, logs_directory(context.ledger.store.path), source.keep_days, now)
+        logs, running = logs_directory(context.ledger.store.path), context.schedule.running.values()
+        going_on = frozenset(claim.run_id for claim in running)
+        await to_thread.run_sync(prune_logs, logs, source.keep_days, now, going_on)
         for host in context.hosts.all() if not source.works_in_root else ():
             self._say_leftovers(await host.tidy(source.workspace_root, source.keep_days))
 
