@@ -231,7 +231,9 @@ def _each_once(db: sqlite3.Connection, news: list[tuple[str, Occasion]]) -> Iter
     for name, occasion in news:
         if is_once_only(occasion):
             key = (name, occasion.identifier)
-            if key in known or outbox.is_known(db, name, occasion.kind, occasion.identifier):
+            if key in known:
                 continue
             known.add(key)
+            if outbox.is_known(db, name, occasion.kind, occasion.identifier):
+                continue
         yield name, occasion
