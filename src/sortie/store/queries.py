@@ -97,6 +97,12 @@ def history_of_run(db: Connection, run_id: str) -> HistoryRow | None:
     return history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) if row else None
 
 
+def is_run(db: Connection, run_id: str) -> bool:
+    """Whether there is such a run, or was."""
+    known = "SELECT 1 FROM claims WHERE run_id = ? UNION ALL SELECT 1 FROM run_history WHERE run_id = ?"
+    return db.execute(known, (run_id, run_id)).fetchone() is not None
+
+
 def store_id(db: Connection) -> str:
     """What tells this store from all others, its copies among them."""
     (found,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
