@@ -148,8 +148,8 @@ class IssueSource(Source):
         except TrackerError as error:
             if error.kind not in (TrackerError.API, TrackerError.PAYLOAD):
                 raise
-            known = {issue_id: schedule.issues[issue_id].state for issue_id in issue_ids}
-            return known, [
+            seen = schedule.issues  # one may have gone meanwhile, with its run
+            return {issue_id: seen[issue_id].state for issue_id in issue_ids if issue_id in seen}, [
                 f"The states of issues that left the list cannot be read, the last known ones count: {error}"
             ]
 
