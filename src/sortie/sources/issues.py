@@ -136,6 +136,7 @@ class IssueSource(Source):
             unasked=told.unasked,
             problems=(*candidates.problems, *unread),
             counts=candidates.states,
+            counts_some=candidates.has_more,
         )
 
     async def _states_of(

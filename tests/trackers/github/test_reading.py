@@ -375,6 +375,17 @@ async def test_where_no_issue_has_a_label_of_an_active_state_the_first_look_tell
         await tracker.aclose()
 
 
+async def test_of_more_issues_than_are_counted_it_is_said_that_there_are_more(scene: GitHubScene) -> None:
+    for _ in range(101):
+        scene.open("Nobody labelled it")
+    tracker = scene.tracker()
+    try:
+        first = await tracker.fetch_candidates()
+    finally:
+        await tracker.aclose()
+    assert (dict(first.states), first.has_more) == ({"open": 100}, True)
+
+
 async def test_a_count_that_cannot_be_had_costs_no_look(scene: GitHubScene) -> None:
     scene.open("Nobody labelled it")
     scene.server.fail(r"GET [^?]*/issues\?state=open&per_page=100", refused(500), times=9)

@@ -61,17 +61,17 @@ class Listing:
         self._last = last
         return last
 
-    async def others(self) -> Counter[str]:
+    async def others(self) -> tuple[Counter[str], bool]:
         """In which states the open issues are that no list shows, so that who has labelled none is told: of the
-        first hundred, and nothing where that cannot be known."""
+        first hundred, and whether there are more; nothing where that cannot be known."""
         if self._filter or not self._labels:
-            return Counter()
+            return Counter(), False
         try:
             reply = await self._api.get("/issues", {"state": "open", "per_page": str(PAGE)}, look=True)
             records, _ = read_records(reply.read(list[Any]), self._api.repository)
         except TrackerError:
-            return Counter()
-        return Counter(self._states.state_of(one.standing) for one in records)
+            return Counter(), False
+        return Counter(self._states.state_of(one.standing) for one in records), reply.next_page is not None
 
     async def _read(self, pages: list[Reply], *, is_cut: bool) -> Listed:
         records: dict[int, Record] = {}
