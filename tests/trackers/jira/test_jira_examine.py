@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import npm
-from tests.servers.jira_fake import JiraFake, answers
+from tests.servers.jira_fake import TOKEN, JiraFake, answers
 
 from .conftest import MakeTracker
 
@@ -39,6 +39,15 @@ async def test_without_access_nothing_else_is_asked(jira: JiraFake, make: MakeTr
     assert "Client must be authenticated" in text
     assert "tracker.api_key" in text
     assert len(jira.calls()) == 1
+
+
+async def test_who_leaves_out_the_email_before_a_token_is_told_so(jira: JiraFake, make: MakeTracker) -> None:
+    ((verdict, name, text),) = await found(make, api_key=TOKEN)
+    assert (verdict, name) == ("FAIL", "access")
+    assert text.endswith("with that of a person write `email:token`.")
+    assert TOKEN not in text
+    ((_, _, text),) = await found(make, api_key=f"ann@example.com:{TOKEN}")
+    assert "email:token" not in text
 
 
 @pytest.mark.parametrize("status", [404, 302])
