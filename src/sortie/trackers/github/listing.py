@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -61,17 +62,23 @@ class Listing:
         self._last = last
         return last
 
-    async def others(self) -> tuple[Counter[str], bool]:
-        """In which states the open issues are that no list shows, so that who has labelled none is told: of the
-        first hundred, and whether there are more; nothing where that cannot be known."""
-        if self._filter or not self._labels:
+    async def others(self, listed: Listed) -> tuple[Counter[str], bool]:
+        """In which states the open issues are that are not active, so that who has labelled none is told: all that
+        the search found, else the first hundred that no list shows, and whether there are more; nothing where that
+        cannot be known."""
+        if self._filter:
+            return self._counted(listed.records.values()), False
+        if not self._labels:
             return Counter(), False
         try:
             reply = await self._api.get("/issues", {"state": "open", "per_page": str(PAGE)}, look=True)
             records, _ = read_records(reply.read(list[Any]), self._api.repository)
         except TrackerError:
             return Counter(), False
-        return Counter(self._states.state_of(one.standing) for one in records), reply.next_page is not None
+        return self._counted(records), reply.next_page is not None
+
+    def _counted(self, records: Iterable[Record]) -> Counter[str]:
+        return Counter(self._states.state_of(one.standing) for one in records)
 
     async def _read(self, pages: list[Reply], *, is_cut: bool) -> Listed:
         records: dict[int, Record] = {}
