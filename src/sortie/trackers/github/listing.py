@@ -21,6 +21,8 @@ PAGE = 100
 PAGES_IN_A_LOOK = 20
 MOST_FOUND = 1000  # of a search, by GitHub's own limit
 
+_CHECK_FILTER = "Check tracker.query_filter, tracker.project, and what the token may see."
+
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 
 
@@ -135,7 +137,13 @@ class Listing:
         wanted = f"({self._filter})" if _OR.search(self._filter) else self._filter
         query = f"repo:{self._api.repository} is:issue state:open {wanted}"
         params = {"q": query, "sort": "created", "order": "asc", "per_page": str(PAGE), "advanced_search": "true"}
-        pages = [await self._api.search(params)]
+        try:
+            pages = [await self._api.search(params)]
+        except TrackerError as error:
+            if error.status != 422:
+                raise
+            # So GitHub answers too where the repository cannot be seen.
+            raise error.with_fix(_CHECK_FILTER) from error.__cause__
         while len(pages) < MOST_FOUND // PAGE and (place := self._after(pages[-1], len(pages))):
             pages.append(await self._api.search({**params, **place}))
         return pages, self._page(pages[-1]).total_count > MOST_FOUND  # no link leads there
