@@ -56,7 +56,7 @@ async def test_an_address_that_is_no_site_of_jira(jira: JiraFake, make: MakeTrac
     jira.fault("", answers(status, b"<html>Your Atlassian site is unavailable</html>"))
     ((verdict, name, text),) = await found(make)
     assert (verdict, name) == ("FAIL", "access")
-    assert text.endswith("Check tracker.endpoint: there is no Jira at that address.")
+    assert text.endswith("Check tracker.endpoint: there is no Jira Cloud at that address.")
 
 
 async def test_a_project_that_nobody_sees(jira: JiraFake, make: MakeTracker) -> None:

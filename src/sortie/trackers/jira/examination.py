@@ -79,7 +79,7 @@ async def _asked(
     except TrackerError as error:
         fix = error.fix
         if name == "access" and error.kind == TrackerError.NOT_FOUND:
-            fix = "Check tracker.endpoint: there is no Jira at that address."
+            fix = "Check tracker.endpoint: there is no Jira Cloud at that address."
         if name == "access" and error.kind == TrackerError.AUTH and api.is_bearer:
             fix = f"{fix} {_ADD_EMAIL}"
         if name == "project" and error.kind == TrackerError.NOT_FOUND:
