@@ -84,6 +84,12 @@ class TrackerError(SortieError):
         self.passing = kind in (self.TRANSPORT, self.RATE_LIMITED)
         self.status: int | None = None
 
+    def with_fix(self, fix: str) -> TrackerError:
+        """The same failure, to be raised in its place by who knows what to do about it."""
+        told = TrackerError(self.kind, self.message, fix=fix, until=self.until)
+        told.passing, told.status = self.passing, self.status
+        return told
+
 
 class AgentError(SortieError):
     """An agent could not be started or did not complete its turn.

@@ -28,7 +28,7 @@ def test_a_good_scene_passes_and_nothing_is_made(scene, doctor):
     *checks, total = said.out.splitlines()
     assert all(re.match(r"(PASS|WARN)  \S", line) for line in checks)
     assert "0 failed" in total
-    assert "PASS  tracker (file): 1 active issues" in checks
+    assert "PASS  tracker (file): 1 active issue" in checks
     assert sorted(scene.directory.iterdir()) == before
     assert verdicts(doctor("--json"))["workflow"]["verdict"] == "PASS"
 

@@ -252,6 +252,14 @@ def test_what_nobody_named_is_to_be_corrected(tracker, tmp_path, capsys):
     assert ("Correct tracker.endpoint" in said.out) == (tracker == "jira")
 
 
+@pytest.mark.parametrize(("tracker", "project"), [("github", "owner/repo"), ("jira", "PROJ")])
+def test_what_somebody_named_is_not_to_be_corrected(tracker, project, tmp_path, capsys):
+    """Also where it is what stands there for those who name nothing."""
+    flags = ["--project", project, "--endpoint", "https://octo.example.com"]
+    said = ask(capsys, "init", str(tmp_path), "--tracker", tracker, *flags)
+    assert (said.code, "Correct tracker." in said.out) == (0, False), said.out
+
+
 def test_a_server_of_ones_own_is_written_down(tmp_path, capsys):
     flags = ["--project", "octocat/hello", "--endpoint", "https://github.example.com"]
     assert ask(capsys, "init", str(tmp_path), "--tracker", "github", *flags).code == 0
@@ -272,7 +280,7 @@ def test_a_server_of_ones_own_is_written_down(tmp_path, capsys):
 )
 def test_what_no_tracker_takes_is_refused_before_anything_is_written(flags, tmp_path, capsys):
     said = ask(capsys, "init", str(tmp_path / "new"), *flags)
-    assert said.code == 1
+    assert said.code == 2
     assert said.err.startswith("sortie: --") and said.err.count("\n") == 1
     assert not (tmp_path / "new").exists()
 

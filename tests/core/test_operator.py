@@ -63,7 +63,7 @@ def situation(name: str) -> Schedule:
         ("retry", "inactive", False, "not an active state", None),
     ],
 )
-@pytest.mark.parametrize("name", ["1", "D-1", "#1"])
+@pytest.mark.parametrize("name", ["1", "D-1", "#1", "d-1"])
 def test_a_command_does_what_it_says(verb, where, ok, words, change, name):
     answer = obey(situation(where), verb, name, NOW)
     assert (answer.ok, answer.issue_id) == (ok, "1")

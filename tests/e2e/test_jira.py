@@ -178,3 +178,18 @@ def test_doctor_tells_what_jira_lacks(jira: JiraFake, site: Project) -> None:
     assert '"Add comments"' in told.stdout
     assert TOKEN not in told.stdout + told.stderr
     assert [call for call in jira.calls() if not call.startswith(("GET ", *READING))] == []
+
+
+@pytest.mark.parametrize("name", ["PROJ-1", "proj-1"])
+def test_a_key_in_small_letters_is_the_same_issue(jira: JiraFake, site: Project, name: str) -> None:
+    issue = jira.store.add("Paint it")
+    assert "no service has looked" in site.sortie("why", name).stdout
+    give(site, issue, BLOCKED)
+    service = site.start()
+    service.until(lambda: str(issue.id) in site.parked())
+    assert "parked" in site.sortie("why", name).stdout
+    give(site, issue, REVIEW)
+    freed = site.sortie("unpark", name)
+    assert (freed.returncode, "is free to start" in freed.stdout) == (0, True), freed.stdout + freed.stderr
+    service.until(lambda: issue.status == "In Review")
+    assert service.stop() == 0

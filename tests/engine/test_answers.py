@@ -13,7 +13,7 @@ from sortie.core import events as ev
 from sortie.core.conclude import Outcome
 from sortie.core.model import Issue
 from sortie.core.narrate import narrate
-from sortie.core.observe import mark_of
+from sortie.core.observe import Look, mark_of
 from sortie.core.records import Answer
 from sortie.core.redact import Redactor
 from sortie.core.schedule import Schedule
@@ -22,6 +22,7 @@ from sortie.engine.clock import Clock
 from sortie.engine.context import Context, HostPool
 from sortie.engine.ledger import Ledger
 from sortie.engine.operator_commands import OperatorCommands
+from sortie.engine.orchestrator import Orchestrator
 from sortie.errors import TrackerError
 from sortie.runs.messages import Ended, Proceed, TurnAsked, TurnCompleted
 from sortie.runs.spec import RunSpec
@@ -245,7 +246,7 @@ class Slow(ListSource):
         return await super().find(name)
 
 
-async def test_a_command_that_comes_while_others_are_carried_out_repeats_none_of_them(tmp_path):
+async def test_nobody_waits_for_the_tracker_to_find_what_somebody_wants_started_and_nothing_is_repeated(tmp_path):
     path, heard, source = tmp_path / "store.db", EventCollector(), Slow(tmp_path / "work")
     async with Store.open(path, holder={}) as store, anyio.create_task_group() as tasks:
         context = Context(
@@ -263,18 +264,54 @@ async def test_a_command_that_comes_while_others_are_carried_out_repeats_none_of
         commands = OperatorCommands(context, lambda: None)
         add_commands(path, "start", ["far"])
         add_commands(path, "answer", ["a"], "first")
+        tasks.start_soon(commands.look_up_forever)
         with anyio.fail_after(30):
             assert await commands.look()
-            async with anyio.create_task_group() as carrying_out:
-                carrying_out.start_soon(commands.obey, {})
-                await source.asked.wait()
-                add_commands(path, "answer", ["a"], "second")
-                assert await commands.look()
-                source.found.set()
             await commands.obey({})
+            await source.asked.wait()
+            add_commands(path, "answer", ["a"], "second")
+            assert await commands.look()
+            await commands.obey({})
+            assert [said.text for said in heard.all(ev.Answered)] == ["first", "second"]
+            source.found.set()
+            assert (await heard.wait(ev.Requested)).issue_id == "far"
         tasks.cancel_scope.cancel()
-    assert [done.command_id for done in heard.all(ev.Commanded)] == [1, 2, 3]
-    assert [said.text for said in heard.all(ev.Answered)] == ["first", "second"]
+    assert [done.command_id for done in heard.all(ev.Commanded)] == [2, 3, 1]
+    assert not commands.is_busy
+
+
+class Leisurely(ListSource):
+    """Shows one item, and finds another one only after it was looked at a few times more."""
+
+    finds_after = 5
+    asked = False
+
+    def __init__(self, root: Path) -> None:
+        super().__init__([issue("a")], root, poll_interval=0.01)
+        self.may_find = anyio.Event()
+
+    async def look(self, schedule: Schedule) -> Look:
+        self.finds_after -= self.asked
+        if self.finds_after == 0:
+            self.may_find.set()
+        return await super().look(schedule)
+
+    async def find(self, name: str) -> Issue:
+        self.asked = True
+        await self.may_find.wait()
+        self.items[name] = issue(name)
+        return await super().find(name)
+
+
+async def test_a_service_that_ends_when_nothing_is_left_waits_for_what_somebody_wants_started(tmp_path):
+    path = tmp_path / "store.db"
+    async with Store.open(path, holder={}):
+        add_commands(path, "start", ["far"])
+    heard = EventCollector()
+    orchestrator = Orchestrator(Leisurely(tmp_path / "work"), [FakeHost()], path, listeners=[heard])
+    with anyio.fail_after(30):
+        await orchestrator.run(until_idle=True)
+    assert heard.of(ev.Settled, "far")
 
 
 async def test_a_person_who_wants_a_look_gets_one_at_once(asking, tmp_path):

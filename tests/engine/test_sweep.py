@@ -4,6 +4,7 @@ calls of a server to those who look at what there is to do."""
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Collection, Mapping
 from contextlib import closing
@@ -15,6 +16,7 @@ import anyio.lowlevel
 import pytest
 
 import sortie
+from sortie.core import events as ev
 from sortie.core.model import Issue
 from sortie.core.redact import Redactor
 from sortie.engine.cleanup import ASKED_AT_ONCE, Cleanup
@@ -24,6 +26,7 @@ from sortie.engine.ledger import Ledger
 from sortie.errors import TrackerError
 from sortie.hosts.host import Removed
 from sortie.hosts.local_host import LocalHost
+from sortie.runs.run_log import RunLog, log_path
 from sortie.sources.issues import IssueSource
 from sortie.store import Store
 from sortie.store.connect import connect_readonly
@@ -115,6 +118,43 @@ async def test_the_next_sweep_goes_on_where_the_last_one_stopped(tmp_path):
     assert len({*asked[:COUNT]}) == COUNT, "each once before any is asked for again"
 
 
+class Unreadable(ListSource):
+    """One of its items cannot be read, and a question about it is not answered at all."""
+
+    asked = 0
+    told: frozenset[str] = frozenset()
+    asked_enough: anyio.Event
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> Mapping[str, str]:
+        self.asked += 1
+        if self.asked == 200:
+            self.asked_enough.set()
+            await anyio.sleep_forever()
+        if "t003" in issue_ids:
+            raise TrackerError(TrackerError.API, "t003 is broken.")
+        self.told |= {*issue_ids}
+        return await super().fetch_states(issue_ids)
+
+
+async def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_swept(tmp_path):
+    """Nobody knows which one it is: fewer are asked for at once until it is alone, and then it is passed over."""
+    items = ITEMS[:20]
+    await run(ListSource(items, tmp_path / "work", BLOCKED), tmp_path)
+    source = Unreadable(items, tmp_path / "work", BLOCKED)
+    source.asked_enough = anyio.Event()
+    hosts = HostPool([LocalHost(tmp_path / "db", os.environ)])
+    async with Store.open(tmp_path / "db", holder={}) as store:
+        context = Context(
+            ledger=Ledger(store), clock=Clock(), source=source, hosts=hosts, redactor=Redactor([]), fence="f"
+        )
+        with anyio.fail_after(50):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(Cleanup(context, check_every=0.0).run_forever)
+                await source.asked_enough.wait()
+                tasks.cancel_scope.cancel()
+    assert {item.id for item in items} - source.told == {"t003"}
+
+
 async def test_a_small_budget_has_small_slices(tmp_path):
     """So many that one question never takes all of it."""
     await run(ListSource(ITEMS[:10], tmp_path / "work", BLOCKED), tmp_path)
@@ -168,3 +208,54 @@ async def test_a_workspace_that_is_removed_while_the_service_stops_does_not_keep
             orchestrator.drain()
     with closing(connect_readonly(source.config.db_path)) as db:
         assert events(db, kind="workspace_gone")
+
+
+async def test_what_is_kept_of_a_run_that_goes_on_is_not_deleted_however_short_it_is_kept(tmp_path):
+    """Its agent may be silent for long; what its tools did is read after its turn."""
+    source = ListSource(ITEMS[:1], tmp_path / "work")
+    source.keep_days = 0.0
+    hosts = HostPool([LocalHost(tmp_path / "db", os.environ)])
+    async with Store.open(tmp_path / "db", holder={}) as store, anyio.create_task_group() as tasks:
+        context = Context(
+            ledger=Ledger(store), clock=Clock(), source=source, hosts=hosts, redactor=Redactor([]), fence="f"
+        )
+        context.ledger.post(ev.Claimed(at=1.0, issue_id="t000", identifier="t000", run_id="1-goes-on", attempt=1))
+        kept = [log_path(store.path, run_id) for run_id in ("1-goes-on", "0-ended")]
+        for path in kept:
+            RunLog(path).write(0.0, "agent", "at work")
+            os.utime(path, (0, 0))
+        tasks.start_soon(Cleanup(context).run_forever)
+        await context.wake.wait()
+        tasks.cancel_scope.cancel()
+    assert [path.exists() for path in kept] == [True, False]
+
+
+class Timed(LocalHost):
+    """Knows by when whoever has a workspace removed wants that to be over."""
+
+    deadline = 0.0
+    removed: anyio.Event
+
+    async def remove_workspace(self, *given: Any, **more: Any) -> Removed:
+        self.deadline = anyio.current_effective_deadline()
+        removed = await super().remove_workspace(*given, **more)
+        self.removed.set()
+        return removed
+
+
+async def test_the_next_sweep_waits_for_a_removal_that_has_begun(tmp_path):
+    """An archive may take its time: given up for a sweep, it would be begun anew, and its hook with it."""
+    (tmp_path / "WORKFLOW.md").write_text(WORKFLOW)
+    for name, state in (("issues", "todo"), ("done", "done")):
+        (tmp_path / f"{name}.json").write_text(
+            f'[{{"id": "1", "identifier": "T-1", "title": "t", "state": "{state}"}}]'
+        )
+    source = IssueSource.open(tmp_path / "WORKFLOW.md", os.environ, None)
+    host = Timed(source.config.db_path, os.environ)
+    host.removed = anyio.Event()
+    orchestrator = sortie.Orchestrator(source, [host], source.config.db_path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(orchestrator.run)
+        await host.removed.wait()
+        orchestrator.drain()
+    assert host.deadline == math.inf

@@ -16,7 +16,7 @@ import pytest
 
 from sortie.process.identity import identify
 from sortie.process.orphans import orphan_tracker
-from sortie.process.output_lines import LONGEST_LINE, MOST_AT_ONCE
+from sortie.process.output_lines import LONGEST_LINE, MOST_AT_ONCE, OutputLines
 from sortie.process.supervised_child import TRIES, SupervisedChild
 
 from .scene import is_in_table, is_running, open_descriptors, until
@@ -211,3 +211,20 @@ async def test_with_kill_9_of_us_it_is_gone_at_once(tmp_path):
         popen.wait()
     await until(lambda: not is_running(friend))
     os.waitpid(friend.pid, 0)  # what is left of it came to us
+
+
+@pytest.mark.anyio
+async def test_who_is_not_heard_any_more_is_not_waited_for_however_much_somebody_else_says():
+    """The other end may be open in a process that was left behind, and writes as fast as it is read."""
+    reading, writing = os.pipe()
+    passed_on: list[str] = []
+
+    def and_more(line: str) -> None:
+        passed_on.append(line)
+        os.write(writing, b"and more\n")
+
+    said = OutputLines(reading, and_more)
+    os.write(writing, b"the last word\n")
+    said.close()
+    assert passed_on == ["the last word"]
+    os.close(writing)

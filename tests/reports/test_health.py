@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sortie.core import events as ev
 from sortie.core.model import Park
@@ -41,6 +42,23 @@ def test_a_store_nobody_serves_has_no_looks_and_tells_its_size(look):
     assert found.store.events == 1
     assert found.store.size > 0
     assert all(disk.free > 0 and not disk.problem for disk in found.disks)
+
+
+def test_of_a_place_that_cannot_be_looked_at_is_said_why_and_all_else_is_told(filled, config, tmp_path):
+    root = tmp_path / ("a" * 300)
+    elsewhere = replace(config, workspace=replace(config.workspace, root=root))
+    found = health_report(
+        filled([]),
+        database=tmp_path / "sortie.db",
+        config=elsewhere,
+        broken=False,
+        service=None,
+        now=NOW,
+        hide=hidden,
+    )
+    (store, workspaces) = found.disks
+    assert store.free > 0
+    assert (workspaces.path, workspaces.total, workspaces.problem) == (str(root), 0, "file name too long")
 
 
 def test_a_service_tells_of_its_looks(look):

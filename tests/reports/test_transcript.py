@@ -57,6 +57,16 @@ def test_forwards_every_line_comes_once(rotated):
     assert said_in(rotated, after=after).lines == []
 
 
+@pytest.mark.parametrize("byte", [10_000, 10**50])
+def test_behind_the_end_is_what_is_said_next(path, byte):
+    """A place comes out of an address, where anybody may have written it."""
+    write(path, "first")
+    beyond = said_in(path, after=f"{path.stat().st_ino}.{byte}")
+    assert (beyond.lines, beyond.has_later) == ([], False)
+    write(path, "second")
+    assert [line.text for line in said_in(path, after=beyond.next).lines] == ["second"]
+
+
 def test_backwards_every_line_comes_once(rotated):
     page, pages = said_in(rotated, limit=3), 0
     assert names(page.lines) == ALL[-3:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import pytest
 from msgspec.structs import replace
@@ -83,6 +84,30 @@ def looks(tmp_path):
         return Looks(make_source(workflow, tracker, FullIssues(patience, settling)), tracker)
 
     return make
+
+
+class Broken(ListingTracker):
+    """Cannot tell where issues went, and while it tries to, the run of one of them ends because that is gone."""
+
+    schedule: Schedule
+
+    async def fetch_states(self, issue_ids: Collection[str]) -> dict[str, str]:
+        self.schedule.apply(ev.IssueLeft(at=1.0, issue_id="gone", identifier="gone"))
+        raise TrackerError(TrackerError.API, f"{len(issue_ids)} of them are broken.")
+
+
+async def test_issues_that_left_the_list_and_cannot_be_read_are_where_they_were(tmp_path):
+    workflow, tracker = tmp_path / "WORKFLOW.md", Broken([issue("a"), issue("gone"), issue("b")])
+    workflow.write_text(WORKFLOW)
+    its = Looks(make_source(workflow, tracker), tracker)
+    its.park("a", "gone")
+    await its.look()
+    for name in ("a", "gone"):
+        await tracker.transition(name, "review")
+    tracker.schedule = its.schedule
+    found = await its.source.look(its.schedule)
+    assert (found.states, [*found.issues]) == ({"a": "todo"}, ["b"])
+    assert "2 of them are broken" in found.problems[0]
 
 
 # -- parked issues ----------------------------------------------------------------------------------------------

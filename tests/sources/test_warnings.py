@@ -32,6 +32,14 @@ def test_without_active_states_no_state_is_unknown():
     assert unnamed_states(look_at(found), Policy(active_states=(), terminal_states=("Done",))) == ""
 
 
+def test_where_only_some_issues_were_counted_there_are_more():
+    look = look_at(Candidates((), states={"open": 100}, has_more=True))
+    policy = Policy(active_states=("todo",))
+    assert unnamed_states(look, policy) == "open (100 or more)"
+    (warning,) = warnings_about(look, policy)
+    assert warning.detail == "the tracker has open (100 or more)"
+
+
 def test_a_blocker_without_a_state_is_nobody():
     blocked = Issue(
         id="2",

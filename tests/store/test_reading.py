@@ -142,6 +142,16 @@ async def test_a_number_is_found_with_its_sign_too_unless_something_is_called_so
         assert find_issue(db, "##") is None
 
 
+async def test_a_key_is_found_in_small_letters_too_unless_something_is_called_so(store):
+    await store.append(*run_of("1", "r1"), *run_of("2", "r2"))
+    await store.append(claimed("other", "r3", identifier="demo-2"), ended("other", "r3"), settled("other", "r3"))
+    with closing(connect_readonly(store.path)) as db:
+        assert find_issue(db, "demo-1") == find_issue(db, "#demo-1") == "1"
+        assert find_issue(db, "demo-2") == "other"
+        assert find_issue(db, "DEMO-2") == "2"
+        assert find_issue(db, "demo-3") is None
+
+
 async def test_totals_add_up_all_finished_runs(store):
     nothing = await store.read(totals)
     assert nothing == Totals(runs={}, turns=0, seconds=0, tokens=Tokens(0, 0, 0, 0), cost_usd=0)
@@ -166,6 +176,7 @@ async def test_totals_add_up_all_finished_runs(store):
         functools.partial(events, issue_id="7", run_id="r7"),
         functools.partial(events, issue_id="7", last=True),
         functools.partial(find_issue, text="DEMO-7"),
+        functools.partial(find_issue, text="demo-7"),
         functools.partial(events, issue_id="7", kind="acted", after_seq=5),
         pending_commands,
     ],

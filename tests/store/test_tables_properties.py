@@ -7,15 +7,16 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortie.core import events as ev
 from sortie.core.model import Usage
 from sortie.core.policy import Spent
-from sortie.core.schedule import Schedule
+from sortie.core.schedule import Part, Schedule
 from sortie.store.connect import migrate
 from sortie.store.load import load
 from sortie.store.queries import events, history, totals
@@ -134,6 +135,11 @@ def without_nothing(spent: dict[tuple[str, str], Spent]) -> dict[tuple[str, str]
     return {key: amount for key, amount in spent.items() if amount != Spent()}
 
 
+def as_sent(schedule: Schedule) -> dict[str, bytes]:
+    """Each part as another process is told of it."""
+    return {part: msgspec.json.encode(getattr(schedule, part), order="sorted") for part in get_args(Part)}
+
+
 @settings(deadline=None)
 @given(st.lists(STEPS, max_size=60), st.integers(1, 60))
 def test_tables_are_the_fold_of_the_events_and_can_be_rebuilt_from_them(steps, together):
@@ -160,6 +166,8 @@ def test_tables_are_the_fold_of_the_events_and_can_be_rebuilt_from_them(steps, t
             write(rebuilt, changes[start : start + together])
         assert schedule == now
         assert load(rebuilt).schedule == now
+        # SQLite has numbers for true and false, which are equal to them, and which no other process takes for them.
+        assert as_sent(schedule) == as_sent(now)
         assert history(rebuilt) == history(database)
         assert totals(rebuilt) == totals(database)
         assert totals(database).runs == dict(sorted(Counter(plain.finished.values()).items()))

@@ -72,6 +72,8 @@ def test_an_answer_in_the_page_makes_the_agent_go_on_once(asking: Asking, visito
     need.get_by_role("textbox").fill(f"Use the second one, {identifier}.")
     need.get_by_role("button", name="Answer").click(click_count=clicks)
     expect(page.locator(".reply-ok")).to_contain_text("its agent gets your answer")
+    reply, figures = (page.locator(part).bounding_box() for part in ("#reply", ".stats"))
+    assert reply and figures and figures["y"] >= reply["y"] + reply["height"] + 8
     asking.assert_went_on(identifier, f"Use the second one, {identifier}.")
     expect(page.locator("#reviews")).to_contain_text(identifier)
     expect(need).to_have_count(0)

@@ -60,6 +60,14 @@ ASKED = """
 window.askedAt = [];
 document.addEventListener("htmx:beforeRequest", () => window.askedAt.push(Date.now()));
 """
+# How much could be seen of every button each time that the page asked for itself.
+FADED = """
+window.opacities = [];
+document.addEventListener("htmx:xhr:loadstart", () => {
+  const all = [...document.querySelectorAll("#page button")];
+  window.opacities.push(...all.map((button) => getComputedStyle(button).opacity));
+});
+"""
 # Within so many milliseconds an event is to be seen; so finely the clock of a page is moved.
 SEEN_WITHIN = 1000
 STEP = 10
@@ -276,3 +284,27 @@ def test_what_a_reader_does_in_a_page_survives_its_refresh(scene, visitors: Visi
         assert page.evaluate("scrollY") == scrolled
         answer.press_sequentially("XYZ")
         expect(answer).to_have_value("Take XYZ old key, and")
+
+
+def test_no_button_fades_while_a_page_is_refreshed(tmp_path, visitors: Visitors):
+    """It would blink every few seconds, and look as if it could not be pressed."""
+    store = new_store(tmp_path / "sortie.db", seen())
+    with served(store) as server:
+        page = visitors.page(server.url, script=FADED)
+        log_in(page, store)
+        until(page, "() => document.querySelectorAll('#page button').length > 0")
+        shown = page.locator("#page").get_attribute("data-now")
+        append(store, noted("Something happened."))
+        expect(page.locator("#page")).not_to_have_attribute("data-now", shown or "")
+        assert set(page.evaluate("window.opacities")) == {"1"}
+
+
+def test_a_server_that_answers_and_tells_no_events_is_not_said_to_be_out_of_reach(tmp_path, visitors: Visitors):
+    store = new_store(tmp_path / "sortie.db")
+    with served(store) as server:
+        for file in tmp_path.glob("sortie.db*"):
+            file.unlink()
+        page = visitors.page(server.url)
+        page.goto("/")
+        expect(page.locator("main")).to_contain_text("There is no store")
+        expect(page.locator("#stale")).to_contain_text("The server does not tell what happens")

@@ -14,7 +14,7 @@ import pytest
 
 from sortie.core import events as ev
 from sortie.reports.run_detail import latest_run
-from sortie.web.changed_files import MOST_KEPT, ChangedFiles
+from sortie.web.changed_files import MOST_AWAITED, MOST_KEPT, ChangedFiles
 from sortie.web.replies import Shown
 from sortie.web.site import Site
 from tests.cli.scene import wait_until
@@ -72,21 +72,39 @@ def test_what_one_site_knows_is_not_that_of_another(tmp_path):
     assert (one.replies.shown(name), another.replies.shown(name)) == (Shown(True, "It was stopped."), None)
 
 
-def test_nobody_waits_long_for_a_comparison(site, tmp_path, monkeypatch):
-    """Readers are the threads in which everything else is reported, too."""
+@pytest.fixture
+def go(tmp_path, monkeypatch) -> Path:
+    """Until this file is there, git waits."""
+    file: Path = tmp_path / "go"
     stand_in = tmp_path / "bin" / "git"
     stand_in.parent.mkdir()
-    waits = f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"
+    waits = f"while [ ! -e {file} ]; do sleep 0.02; done"
     stand_in.write_text(f'#!/bin/sh\n{waits}\nexec {which("git")} "$@"\n')
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+    return file
+
+
+def test_nobody_waits_long_for_a_comparison(site, go):
+    """Readers are the threads in which everything else is reported, too."""
     files, run = ChangedFiles(site.hide, patience=0.0), run_of(site, "SHOP-1")
     with ThreadPoolExecutor(8) as readers:
         for seen in readers.map(lambda _: files.of(run), range(8)):
             assert seen and "being compared" in seen.changes.problem
-    (tmp_path / "go").touch()
+    go.touch()
     seen = wait_until(lambda: (found := files.of(run)) and not found.changes.problem and found)
     assert [file.path for file in seen.changes.files] == ["cookie.py", "test_cookie.py"]
+
+
+def test_whoever_asks_for_ever_more_does_not_keep_the_others_waiting_for_ever(site, go):
+    files, run = ChangedFiles(site.hide, patience=0.0), run_of(site, "SHOP-1")
+    assert run
+    for number in range(3 * MOST_AWAITED):
+        seen = files.of(msgspec.structs.replace(run, run_id=f"run-{number}"))
+        assert seen and "being compared" in seen.changes.problem
+    assert len(files._coming) == MOST_AWAITED
+    go.touch()
+    assert wait_until(lambda: (found := files.of(run)) and found.changes.files)
 
 
 def test_what_fails_is_told_and_tried_again(site):

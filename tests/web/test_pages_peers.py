@@ -66,6 +66,19 @@ def test_a_phone_shows_peers_in_its_width(peers, visitors: Visitors):
         assert does_not_scroll_sideways(page), path
 
 
+def test_no_width_of_a_window_hides_a_page_from_the_navigation(peers, visitors: Visitors):
+    out_of_sight = """() => [...document.querySelectorAll("nav a")].filter((link) =>
+      link.getBoundingClientRect().right > link.parentElement.getBoundingClientRect().right + 1)
+      .map((link) => link.textContent)"""
+    page = visitors.page(peers.url)
+    page.goto("/")
+    expect(page.get_by_label("Pages").get_by_role("link")).to_have_count(5)
+    for width in (375, 600, 760, 761, 800, 900, 1000, 1001, 1100, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(out_of_sight) == [], width
+        assert does_not_scroll_sideways(page), width
+
+
 def read(server, path: str = "/peers") -> Page:
     answer = server.get(path)
     assert answer.status == 200, answer.text[:500]

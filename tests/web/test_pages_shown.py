@@ -181,9 +181,14 @@ def test_money_has_the_numbers_of_its_plots_as_a_table(busy):
     assert "$13.80 of $60.00" in page.text
 
 
-def test_each_plot_of_money_has_the_limit_of_the_day(busy):
-    plots = [json.loads(one["data-plot"]) for one in shown(busy, "/money").named("div") if "data-plot" in one]
+def test_each_plot_of_money_has_the_limit_of_the_day_and_says_what_it_counts(busy):
+    drawn = [one for one in shown(busy, "/money").named("div") if "data-plot" in one]
+    plots = [json.loads(one["data-plot"]) for one in drawn]
     assert [plot["limit"] for plot in plots] == [60, 40_000_000]
+    labels = [[series["label"] for series in plot["series"]] for plot in plots]
+    assert labels == [["cost"], ["new tokens", "cached tokens"]]
+    limits = ["the limit is $60.00", "the limit is 40.0M"]
+    assert [limit in one["aria-label"] for limit, one in zip(limits, drawn, strict=True)] == [True, True]
 
 
 def test_health_shows_looks_store_disks_and_settings(busy):

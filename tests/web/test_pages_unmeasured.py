@@ -1,4 +1,4 @@
-"""What nobody measured, or nobody priced, is a zero on no page; what was told is there."""
+"""What nobody measured, or nobody priced, is a zero on no page, nor called good; what was told is there."""
 
 from __future__ import annotations
 
@@ -85,3 +85,12 @@ def test_a_day_on_which_nothing_ran_cost_nothing(tmp_path):
     shown = pages(tmp_path, Story(time.time()))
     assert "$0.00 in 30 days $0.00 of $60.00 today 0 runs 0 new tokens" in shown["/money"]
     assert "$0.00 of $60.00 spent today" in shown["/"]
+
+
+def test_a_disk_of_which_nothing_is_known_is_not_said_to_have_room(tmp_path):
+    root = "a" * 300
+    (tmp_path / "WORKFLOW.md").write_text(WORKFLOW.replace("---\n", f"---\nworkspace: {{root: {root}}}\n", 1))
+    with served(new_store(tmp_path / "sortie.db")) as server:
+        text = Page(server.get("/health", accept="text/html").text).text
+    assert "not known: workspaces Disks" in text
+    assert "have room" not in text

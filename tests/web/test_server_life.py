@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.cli.scene import REVIEW, WAIT, wait_until
+from tests.cli.scene import CRASH, REVIEW, WAIT, wait_until
 
 from .server_scene import ServerScene, can_be_taken, free_port, get, is_in_table
 
@@ -60,6 +60,20 @@ def test_kill_9_of_the_service_takes_the_dashboard_along_and_frees_the_port(scen
     with scene.running(port) as service:
         assert get(port, "/livez").status == 200
         assert service.stop() == 0
+
+
+def test_what_waited_when_the_service_was_killed_is_shown_by_the_next_one(scene):
+    scene.issue(1, CRASH)
+    port = free_port()
+    with scene.running(port) as service:
+        service.until_said("T-1 next try (error)")
+        service.popen.kill()
+        service.wait()
+    with scene.running(port) as service:
+        state = wait_until(lambda: (answer := get(port, "/api/v1/state")).status == 200 and answer.json)
+        assert [one["issue_identifier"] for one in state["retrying"]] == ["T-1"]
+        assert service.stop() == 0
+        assert "started anew" not in service.said()
 
 
 def test_the_dashboard_gives_way_to_the_service(scene):

@@ -10,7 +10,15 @@ import pytest
 
 from tests.cli.scene import REVIEW, WAIT, ask, wait_until
 
+from .live_server import new_store
 from .server_scene import ServerScene, dashboards_of, free_port, get, without_port
+
+PLAN = """\
+name: small
+defaults: {agent: {kind: command, command: "true"}}
+tasks:
+  - {name: only, objective: wait, success_criteria: [it waited], outputs: [{path: result.md}]}
+"""
 
 
 @pytest.fixture
@@ -80,6 +88,24 @@ def test_a_port_that_was_asked_for_and_is_taken_ends_it_before_anything_starts(s
     assert said.code == 1
     assert said.err.startswith(f"sortie: 127.0.0.1:{port} is taken by process {os.getpid()} (")
     assert "--port" in said.err
+
+
+@pytest.mark.parametrize(
+    ("command", "fix"),
+    [
+        ("run", "Name another one with `--port`; `--port 0` goes on without a dashboard."),
+        ("plan run", "Name another one with `--port`; `--port 0` goes on without a dashboard."),
+        ("web", "Name another one with `--port`; `--port 0` takes any that is free."),
+    ],
+)
+def test_the_fix_of_a_port_that_is_taken_is_one_of_the_same_command(scene, capsys, command, fix):
+    new_store(scene.directory / ".sortie.db")
+    (scene.directory / "plan.yaml").write_text(PLAN)
+    place = scene.directory / ("plan.yaml" if command == "plan run" else "WORKFLOW.md")
+    with taken() as port:
+        said = ask(capsys, *command.split(), str(place), "--port", str(port))
+    assert said.code == 1
+    assert said.err.endswith(f"{fix}\n")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from sortie.store.connect import connect_existing, connect_readonly
 from sortie.store.lock import held, lock_path
 from sortie.web.site import Live
 
-from .api_scene import HOSTILE, Telling, busy_server, busy_store
+from .api_scene import HOSTILE, RUNNING_RUN, Telling, busy_server, busy_store
 from .live_server import append, served
 from .test_v1_fields import REFRESH, differences
 
@@ -53,6 +54,17 @@ def test_the_state_tells_what_runs_waits_and_needs_a_person(server):
     assert (totals["input_tokens"], totals["output_tokens"], totals["cache_read_tokens"]) == (400, 200, 80)
     assert totals["unmeasured_sessions"] == 1
     assert totals["seconds_running"] > 5 * 31 + 59
+
+
+def test_a_run_that_ended_since_its_service_told_of_it_costs_nothing_any_more(tmp_path):
+    """What is told is up to a second old, and the store says that nothing runs."""
+    with served(busy_store(tmp_path), live=Telling()) as server:
+        over = ev.Settled(at=time.time(), issue_id="1", run_id=RUNNING_RUN, identifier="D-1", why="it ended")
+        append(server.site.database, over)
+        state = server.get("/api/v1/state").json
+    assert (state["counts"]["running"], state["running"]) == (0, [])
+    assert state["cost_unpriced_running"] == 0
+    assert "active_estimated_cost_usd" not in state
 
 
 def test_an_issue_that_runs_or_waits_is_found_by_its_identifier(server):

@@ -106,6 +106,15 @@ def test_a_reply_that_comes_later_is_asked_for(server):
     assert (state["done"], state["ok"], state["outcome"]) == (True, False, "nobody is not known")
 
 
+def test_a_reply_is_not_forgotten_because_somebody_else_wants_the_same(server):
+    """Webhooks ask for looks all the time, and what they asked for is not kept for ever."""
+    number = command(server, '{"verb": "refresh"}').json["id"]
+    done = ev.Commanded(at=time.time(), command_id=number, verb="refresh", outcome="It looks.", ok=True)
+    append(server.site.database, done)
+    assert server.request("POST", "/api/v1/refresh").status == 202
+    assert server.get(f"{ROOT}/commands/{number}").json["outcome"] == "It looks."
+
+
 def test_nothing_is_asked_of_the_service_without_a_token(server):
     headers = {"Content-Type": "application/json"}
     refused = server.request("POST", f"{ROOT}/commands", headers, '{"verb": "stop", "issue": "D-1"}')

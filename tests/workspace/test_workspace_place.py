@@ -1,16 +1,18 @@
 """Workspaces: made once, contained, verified, and made anew when their creation did not finish."""
 
 import os
+import sqlite3
 import stat
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sortie.errors import WorkspaceError
 from sortie.protocol.tree_walk import go_on
-from sortie.workspace.directory import Known, NotOurs, Root, Workspace, workspace_key
+from sortie.workspace.directory import Known, NotOurs, Root, Workspace, inode_of, workspace_key
 from sortie.workspace.directory import open_workspace as open_known
 from sortie.workspace.removal import claim_workspace
 
@@ -368,3 +370,17 @@ def test_what_a_hook_did_not_finish_is_made_anew_though_there_is_no_hook_any_mor
         known = Known(workspace.inode, used=False)
     with open_known(root, "A-1", known, go_on) as workspace:
         assert not workspace.created
+
+
+@pytest.mark.parametrize("number", [1, 2**63 - 1, 2**63 + 1, 2**64 - 1])
+def test_a_directory_is_known_by_its_number_also_where_no_database_counts_so_far(number):
+    """Shares in the network and of virtual machines have such numbers."""
+
+    def numbered(inode: int) -> os.stat_result:
+        return os.stat_result((stat.S_IFDIR, inode, *[0] * 8))
+
+    with closing(sqlite3.connect(":memory:")) as db:
+        (recorded,) = db.execute("SELECT ?", (inode_of(numbered(number)),)).fetchone()
+    known = Known(recorded, used=True)
+    assert known.fits(numbered(number))
+    assert not known.fits(numbered(number - 1))

@@ -21,6 +21,7 @@ from ..engine.listen_socket import NotFree, authority, listen
 from ..engine.probe import examine_agent
 from ..errors import SortieError, StoreError, TrackerError, WorkspaceError
 from ..peers.place import state_directory
+from ..reports.words import count
 from ..runs.run_log import archive_directory, logs_directory
 from ..sources.adapters import build_tracker, check_workflow, load_workflow
 from ..sources.warnings import look_at, unnamed_states, warnings_about
@@ -151,7 +152,7 @@ async def tracker(config: Config) -> list[Finding]:
     left_alone = f"; left alone: {others}" if others else ""
     return [
         *found,
-        Finding("PASS", name, f"{len(candidates.issues)} active issues{left_alone}"),
+        Finding("PASS", name, f"{count(len(candidates.issues), 'active issue')}{left_alone}"),
         *(Finding("WARN", "record", problem) for problem in candidates.problems),
         *(Finding("WARN", "issues", f"{warning}.", warning.fix) for warning in warnings_about(seen, policy)),
     ]

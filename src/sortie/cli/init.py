@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 from msgspec import Struct
 
-from ..errors import SortieError
+from ..errors import ConfigurationError, SortieError
 from .format import clean, program
 from .main import DONE
 
@@ -94,13 +94,14 @@ def init_command(
     server = SERVERS.get(tracker)
     block = _template(f"tracker-{tracker}.yaml").rstrip()
     if server:
+        given = {"project": project, "endpoint": endpoint}
         endpoint = endpoint or (_asked("Address of the site", server.endpoint) if server.endpoint else "")
         project = project or _asked(server.project_is, server.project)
         _refuse_unusable(tracker, project, endpoint)
         block = block.replace("@ENDPOINT@", f"  endpoint: {json.dumps(endpoint)}\n" if endpoint else "")
         block = block.replace("@PROJECT@", json.dumps(project))
     elif project or endpoint:
-        raise SortieError("--project and --endpoint are for trackers on a server.", fix="Add --tracker.")
+        raise ConfigurationError("--project and --endpoint are for trackers on a server.", fix="Add --tracker.")
     agent = agent or _ask_agent()
     code = _repository(project, endpoint) if tracker == "github" and project else ""
     hooks = CLONE.format(code) if code else NO_HOOKS
@@ -122,9 +123,10 @@ def init_command(
     where = "" if directory == Path() else f" {shlex.quote(str(directory))}"
     if server:
         click.echo(f"\nSet {server.variable} first: {server.key_is}.")
-        named = {"project": project, "endpoint": endpoint}
-        for key in (key for key, value in named.items() if value and value == getattr(server, key)):
-            click.echo(f"Correct tracker.{key} in {clean(str(directory / 'WORKFLOW.md'))}.")
+        written = {"project": project, "endpoint": endpoint}
+        for key, value in written.items():
+            if not given[key] and value and value == getattr(server, key):
+                click.echo(f"Correct tracker.{key} in {clean(str(directory / 'WORKFLOW.md'))}.")
         click.echo(
             f"Agents begin with a clone of {clean(code)}: see hooks.after_create in the workflow."
             if code
@@ -165,7 +167,7 @@ def _refuse_unusable(kind: str, project: str, endpoint: str) -> None:
     settings = TrackerSettings(kind=kind, active_states=(), project=project, endpoint=endpoint, api_key="set later")
     for key, sentence in load_tracker(kind).check(settings):
         if key in ("tracker.project", "tracker.endpoint"):
-            raise SortieError(f"--{key.removeprefix('tracker.')} cannot be used: {sentence}")
+            raise ConfigurationError(f"--{key.removeprefix('tracker.')} cannot be used: {sentence}")
 
 
 def _template(name: str) -> str:

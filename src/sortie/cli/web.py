@@ -72,7 +72,8 @@ def _listening(server: ServerConfig, asked: int | None) -> socket.socket:
 
     try:
         return listen(server, DEFAULT_PORT if asked is None else asked)
-    except NotFree:
+    except NotFree as error:
         if asked is not None:
-            raise
+            fix = "Name another one with `--port`; `--port 0` takes any that is free."
+            raise NotFree(error.message, fix=fix) from error
         return listen(server, 0)

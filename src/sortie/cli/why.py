@@ -145,10 +145,12 @@ async def _asked(config: Config, text: str) -> Situation:
 async def _look(tracker: Tracker, config: Config, text: str) -> Situation:
     from ..sources.adapters import find_issue
 
-    candidates = await tracker.fetch_candidates()
-    if any(text in (issue.id, issue.identifier) for issue in candidates.issues):
+    candidates = (await tracker.fetch_candidates()).issues
+    if any(text in (issue.id, issue.identifier) for issue in candidates):
         return _unseen(text)
-    issue = await find_issue(tracker, config, text)
+    issue = await find_issue(tracker, config, text)  # it may be called otherwise, as by `#42`
+    if any(issue.id == one.id for one in candidates):
+        return _unseen(text)
     if config.policy().is_active(issue.state):
         return Situation("unseen", f"{text} is in {issue.state}, but the tracker does not offer it as work.")
     return _inactive(config, text, issue)

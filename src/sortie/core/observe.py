@@ -34,7 +34,8 @@ class Look(Struct, frozen=True, kw_only=True):
 
     `changed` names every issue that may differ from the look before, also by being gone; None: nobody knows.
     `unasked` are issues whose blockers the look says nothing of: those that are known stay. `problems` has a
-    sentence for each record that cannot be used, `counts` how many issues are in each state.
+    sentence for each record that cannot be used, `counts` how many issues are in each state; where
+    `counts_some`, there are more that nobody counted.
     """
 
     issues: Mapping[str, Issue]
@@ -43,6 +44,7 @@ class Look(Struct, frozen=True, kw_only=True):
     unasked: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
     counts: Mapping[str, int] = {}
+    counts_some: bool = False
 
 
 def held_elsewhere(schedule: Schedule, active: Collection[str]) -> set[str]:

@@ -28,14 +28,16 @@ class Reply(Struct, frozen=True):
 
 
 def find(schedule: Schedule, text: str) -> str | None:
-    """The issue meant by an id or an identifier; `#42` is 42 where nothing else is called so."""
+    """The issue meant by an id or an identifier; `#42` is 42, and `proj-7` PROJ-7, where nothing else is called
+    so."""
     for held in _known(schedule):
         if text in held:
             return text
         for issue_id, item in held.items():
             if item.identifier == text:
                 return issue_id
-    return find(schedule, text.lstrip("#")) if text[:1] == "#" else None
+    alias = text.lstrip("#") if text[:1] == "#" else text.upper()
+    return find(schedule, alias) if alias != text else None
 
 
 def try_agent_again(schedule: Schedule, now: float) -> tuple[ev.AnyEvent, ...]:

@@ -43,6 +43,7 @@ class Cleanup:
         self._said: dict[str, str] = {}
         self._left: set[str] = set()
         self._swept_to = ""
+        self._most_at_once = ASKED_AT_ONCE
         self._asked = anyio.Event()
         self.busy = True
         context.ledger.listen(self._heard)
@@ -76,10 +77,16 @@ class Cleanup:
         while True:
             await self._sweep()
             await self._look_at_the_left()
-            with anyio.move_on_after(self._check_every):
-                while True:
-                    await self._asked.wait()
-                    await self._look_at_the_left()
+            next_sweep = anyio.current_time() + self._check_every
+            while await self._is_asked_before(next_sweep):
+                await self._look_at_the_left()
+
+    async def _is_asked_before(self, moment: float) -> bool:
+        """Only this wait has an end: a removal that has begun is not given up for the next sweep."""
+        with anyio.CancelScope(deadline=moment):
+            await self._asked.wait()
+            return True
+        return False
 
     async def _sweep(self) -> None:
         """Whatever goes wrong here is a note, said once: agents at work do not depend on it."""
@@ -90,9 +97,10 @@ class Cleanup:
 
     async def _sweep_workspaces(self) -> None:
         """All of them, in slices. Where the source does not answer any more, or has been asked for enough, the next
-        sweep goes on from there: what was handed over is followed by looks anyway."""
+        sweep goes on from there: what was handed over is followed by looks anyway. Where it does not answer at all,
+        one of the first may be why: fewer are asked for then, and one that is alone is passed over."""
         source, workspaces = self._context.source, self._context.schedule.workspaces
-        use, size = source.call_use(), ASKED_AT_ONCE
+        use, size = source.call_use(), self._most_at_once
         if use is not None:
             size = min(max(int(use.per_minute * SHARE_OF_A_SLICE), 1), size)
             # Anywhere at first: starts that are followed by no second sweep come to all of them too.
@@ -101,11 +109,15 @@ class Cleanup:
         for start in range(0, len(rows), size):
             some = rows[start : start + size]
             if not await self._remove_done(some):
+                if start == 0:
+                    self._most_at_once = max(len(some) // 2, 1)
+                    self._swept_to = some[0].key if len(some) == 1 else self._swept_to
                 return
             self._swept_to = some[-1].key
             use = source.call_use()
             if use is not None and use.made >= use.per_minute * USED_ENOUGH:
-                return
+                break
+        self._most_at_once = min(2 * self._most_at_once, ASKED_AT_ONCE)
 
     async def _look_at_the_left(self) -> None:
         while self._left:
@@ -127,7 +139,9 @@ class Cleanup:
         """Archives and logs that are old, and what is left of removals that were interrupted."""
         context, source = self._context, self._context.source
         now = context.clock.on_calendar(context.clock.now())  # as the times of files are
-        await to_thread.run_sync(prune_logs, logs_directory(context.ledger.store.path), source.keep_days, now)
+        logs, running = logs_directory(context.ledger.store.path), context.schedule.running.values()
+        going_on = frozenset(claim.run_id for claim in running)
+        await to_thread.run_sync(prune_logs, logs, source.keep_days, now, going_on)
         for host in context.hosts.all() if not source.works_in_root else ():
             self._say_leftovers(await host.tidy(source.workspace_root, source.keep_days))
 

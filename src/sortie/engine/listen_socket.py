@@ -46,7 +46,7 @@ def listen(server: ServerConfig, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(server.host, port, type=socket.SOCK_STREAM, flags=flags)[0]
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        fix = "Name another one with `--port`; `sortie run --port 0` goes on without a dashboard."
+        fix = "Name another one with `--port`; `--port 0` goes on without a dashboard."
         if error.errno == errno.EADDRINUSE:
             raise NotFree(f"{where} is taken{_by(port)}.", fix=fix) from error
         reason = _WHY.get(error.errno or 0) or (error.strerror or str(error)).lower()

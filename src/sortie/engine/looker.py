@@ -18,8 +18,11 @@ from ..sources.source import Source
 from ..trackers.rate_limits import MINUTE
 from ..trackers.tracker import CallUse
 from .context import Context
-from .effects import NO_ANSWER, TRACKER_DEADLINE
 
+# For all pages together: a server may need seconds for each. Every call has a shorter limit of its own.
+LOOK_DEADLINE = 120.0
+_TOO_SLOW = f"a poll of the tracker took longer than {LOOK_DEADLINE:g} s"
+_NARROW = "Narrow the selection with tracker.query_filter."
 # A file that changes all the time is not read all the time: looks take at most a twentieth of the time.
 SHORTEST_PAUSE = 0.02
 PAUSE_FOR_EACH_SECOND = 20
@@ -114,10 +117,10 @@ class Looker:
         began = anyio.current_time()
         try:
             self._verify()
-            with anyio.fail_after(TRACKER_DEADLINE):
+            with anyio.fail_after(LOOK_DEADLINE):
                 found = await source.look(context.schedule)
         except TimeoutError:
-            self._failed(TrackerError(TrackerError.TRANSPORT, NO_ANSWER))
+            self._failed(TrackerError(TrackerError.TRANSPORT, _TOO_SLOW, fix=_NARROW))
         except (TrackerError, WorkspaceError) as error:
             self._failed(error)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from secrets import token_hex
 
@@ -25,7 +26,8 @@ REFRESH = "refresh"
 
 class OperatorCommands:
     """Commands come through the database, from other processes: its version shows whether there can be any.
-    `look_now` makes somebody look at the source."""
+    `look_now` makes somebody look at the source. An issue that no look has shown is looked up before it is started,
+    which the others do not wait for."""
 
     def __init__(self, context: Context, look_now: Callable[[], object]) -> None:
         self._context = context
@@ -33,6 +35,13 @@ class OperatorCommands:
         self._version = -1
         self._last_taken = 0
         self._waiting: list[CommandRow] = []
+        self._unknown: deque[CommandRow] = deque()
+        self._more = anyio.Event()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an issue is being looked up."""
+        return bool(self._unknown)
 
     async def look(self) -> bool:
         """Whether there are commands to obey. Costs next to nothing while nobody writes."""
@@ -49,13 +58,18 @@ class OperatorCommands:
         return bool(self._waiting)
 
     async def obey(self, runs: Mapping[str, ActiveRun]) -> None:
-        """All that wait, in one transaction; runs are stopped once that is on disk."""
+        """All that wait, but for what has to be looked up, in one transaction; runs are stopped once that is on
+        disk."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
         self._last_taken = waiting[-1].id
         ledger, stopping = self._context.ledger, []
         for command in waiting:
+            if command.verb == "start" and not self._is_shown(command.issue):
+                self._unknown.append(command)
+                self._more.set()
+                continue
             reply = await self._reply(command)
             ledger.post(self._done(command, reply), *reply.events)
             stopping += [event.issue_id for event in reply.events if isinstance(event, ev.Stopping)]
@@ -63,6 +77,19 @@ class OperatorCommands:
         for issue_id in stopping:
             if run := runs.get(issue_id):
                 run.stop()
+
+    async def look_up_forever(self) -> None:
+        """A tracker may take its time to tell of an issue, and meanwhile runs are started and stopped."""
+        context = self._context
+        while True:
+            while self._unknown:
+                command = self._unknown[0]
+                reply = await self._reply(command)
+                context.ledger.post(self._done(command, reply), *reply.events)
+                self._unknown.popleft()
+                context.wake.set()
+            self._more = anyio.Event()
+            await self._more.wait()
 
     async def turn_away(self) -> None:
         """While we are leaving nothing is looked at any more; everything else is left to the next start."""
@@ -94,10 +121,14 @@ class OperatorCommands:
         reply = await carry_out(schedule, source, command.verb, command.issue, clock.now())
         return replace(reply, outcome=problem) if problem and not reply.ok else reply
 
+    def _is_shown(self, name: str) -> bool:
+        schedule = self._context.schedule
+        return find(schedule, name) in schedule.issues
+
     async def _fetch(self, name: str) -> str:
         """An issue that no look has shown is looked up, so that a run of it can be asked for; why that failed."""
         context = self._context
-        if (known := find(context.schedule, name)) and known in context.schedule.issues:
+        if self._is_shown(name):
             return ""
         try:
             with anyio.fail_after(TRACKER_DEADLINE):

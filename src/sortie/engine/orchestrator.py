@@ -339,6 +339,7 @@ class _Service:
 
     def start(self, tasks: TaskGroup, *, until_idle: bool) -> None:
         tasks.start_soon(partial(self.looker.run_forever, hurried=until_idle))
+        tasks.start_soon(self.commands.look_up_forever)
         tasks.start_soon(self.cleanup.run_forever)
         tasks.start_soon(self.watch.run_forever)
         tasks.start_soon(keep_hosts_known, self._context)
@@ -356,4 +357,5 @@ class _Service:
         schedule, limit = self._context.schedule, self._context.limit
         due = schedule.waiting and not self.looker.trouble and not is_certain(schedule)
         held = limit.left() and not self.looks_in_vain()
-        return bool(self.dispatcher.runs or schedule.running or due or held or self.cleanup.busy)
+        busy = self.cleanup.busy or self.commands.is_busy
+        return bool(self.dispatcher.runs or schedule.running or due or held or busy)

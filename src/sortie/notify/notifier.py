@@ -231,7 +231,9 @@ def _each_once(db: sqlite3.Connection, news: list[tuple[str, Notification]]) -> 
     for name, notification in news:
         if is_once_only(notification):
             key = (name, notification.identifier)
-            if key in known or outbox.is_known(db, name, notification.kind, notification.identifier):
+            if key in known:
                 continue
             known.add(key)
+            if outbox.is_known(db, name, notification.kind, notification.identifier):
+                continue
         yield name, notification

@@ -12,6 +12,7 @@ from collections.abc import Callable
 MOST_AT_ONCE = 100
 LINES_PER_SECOND = 2.0
 LONGEST_LINE = 2_000
+# As much as a pipe holds.
 _CHUNK = 1 << 16
 
 
@@ -30,25 +31,25 @@ class OutputLines:
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     def close(self) -> None:
-        """With what is there to read, and the beginning of a line that never ended."""
-        while not self._closed and self._read():
-            pass
+        """With what is there to read, and the beginning of a line that never ended. Whoever else has the other end
+        may go on writing: that is not waited for."""
+        if not self._closed:
+            self._read()
         self._shut()
 
-    def _read(self) -> bool:
+    def _read(self) -> None:
         try:
             chunk = os.read(self._descriptor, _CHUNK)
         except BlockingIOError:
-            return False
+            return
         if not chunk:
             self._shut()
-            return False
+            return
         *lines, rest = (self._begun + chunk).split(b"\n")
         for line in lines:
             self._take(line)
         # Of a line that does not end, the beginning is all that is kept.
         self._begun = rest[:LONGEST_LINE]
-        return True
 
     def _take(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip()

@@ -207,9 +207,9 @@ def _size(path: Path) -> int:
 def _disk(name: str, path: Path) -> Disk:
     """Of the nearest directory that exists: what is not made yet will be there."""
     place = path
-    while not place.exists() and place != place.parent:
-        place = place.parent
     try:
+        while not place.exists() and place != place.parent:
+            place = place.parent
         found = os.statvfs(place)
     except OSError as error:
         return Disk(name=name, path=str(path), free=0, total=0, problem=(error.strerror or str(error)).lower())

@@ -20,7 +20,7 @@ class Found(Struct, frozen=True, kw_only=True):
     title: str
 
 
-def issues_with(db: Connection, text: str, *, hide: Hide, most: int = MOST_FOUND) -> list[Found]:
+def issues_with(db: Connection, text: str, *, hide: Hide) -> list[Found]:
     """Issues that the tracker lists first, then those of the newest finished runs."""
     wanted = like(text)
     shown = """SELECT identifier, title FROM (
@@ -29,10 +29,10 @@ def issues_with(db: Connection, text: str, *, hide: Hide, most: int = MOST_FOUND
                ORDER BY identifier LIMIT :most"""
     ended = f"""SELECT DISTINCT identifier FROM run_history
                 WHERE {NEWEST} AND identifier LIKE :text ESCAPE '\\' ORDER BY id DESC LIMIT :most"""
-    given = {"text": wanted, "most": most}
+    given = {"text": wanted, "most": MOST_FOUND}
     with snapshot(db):
         titles = {identifier: hide(title or "") for identifier, title in db.execute(shown, given)}
         names = [*titles, *(name for (name,) in db.execute(ended, given) if name not in titles)]
-    found = [Found(identifier=name, title=titles.get(name, "")) for name in names[:most]]
+    found = [Found(identifier=name, title=titles.get(name, "")) for name in names[:MOST_FOUND]]
     # Hidden text is not searched: otherwise a secret could be guessed letter by letter.
     return [one for one in found if text.casefold() in f"{one.identifier}\n{one.title}".casefold()]

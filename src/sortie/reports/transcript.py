@@ -162,7 +162,7 @@ def _after(files: list[_File], place: _Place, page: _Room, hide: Hide) -> Transc
     lines: list[Line] = []
     has_later, room = False, MOST_BYTES
     for file in files[number or 0 :]:
-        start = here.byte if file.inode == here.inode else 0
+        start = min(here.byte, file.size) if file.inode == here.inode else 0
         data = _read(file, start, room)
         is_whole = start + len(data) >= file.size
         pieces = _pieces(data, start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -26,16 +27,19 @@ def log_path(db_path: Path, run_id: str) -> Path:
     return logs_directory(db_path) / f"{run_id}.log"
 
 
-def prune_logs(directory: Path, older_than_days: float, now: float) -> None:
-    """Delete the logs of runs that ended longer ago; what is not named like one stays."""
+def prune_logs(directory: Path, older_than_days: float, now: float, running: Collection[str]) -> None:
+    """Delete the logs of runs that ended longer ago, and so of none that is `running`; what is not named like one
+    stays."""
     try:
         entries = list(os.scandir(directory))
     except FileNotFoundError:
         return
     for entry in entries:
-        is_log = entry.name.endswith(OF_A_RUN) and entry.is_file(follow_symlinks=False)
+        is_over = entry.name.endswith(OF_A_RUN) and entry.name.partition(".")[0] not in running
         with suppress(OSError):  # one that cannot be deleted keeps no other
-            if is_log and entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
+            if not is_over or not entry.is_file(follow_symlinks=False):
+                continue
+            if entry.stat(follow_symlinks=False).st_mtime < now - older_than_days * 86_400:
                 Path(entry.path).unlink()
 
 

@@ -136,6 +136,7 @@ class IssueSource(Source):
             unasked=told.unasked,
             problems=(*candidates.problems, *unread),
             counts=candidates.states,
+            counts_some=candidates.has_more,
         )
 
     async def _states_of(
@@ -148,8 +149,8 @@ class IssueSource(Source):
         except TrackerError as error:
             if error.kind not in (TrackerError.API, TrackerError.PAYLOAD):
                 raise
-            known = {issue_id: schedule.issues[issue_id].state for issue_id in issue_ids}
-            return known, [
+            seen = schedule.issues  # one may have gone meanwhile, with its run
+            return {issue_id: seen[issue_id].state for issue_id in issue_ids if issue_id in seen}, [
                 f"The states of issues that left the list cannot be read, the last known ones count: {error}"
             ]
 

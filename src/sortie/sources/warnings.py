@@ -43,6 +43,7 @@ def look_at(candidates: Candidates) -> Look:
         issues={issue.id: issue for issue in candidates.issues},
         problems=candidates.problems,
         counts=candidates.states,
+        counts_some=candidates.has_more,
     )
 
 
@@ -51,7 +52,7 @@ def _nothing_active(look: Look, policy: Policy) -> Iterator[Warning]:
     if not look.issues and unnamed_states(look, policy):
         yield Warning(
             f"no issue is in an active state ({', '.join(policy.active_states)})",
-            f"the tracker has {_counted(look.counts)}",
+            f"the tracker has {_counted(look.counts, look)}",
             "Correct tracker.active_states, or the states of the issues.",
             about_issue=False,
         )
@@ -65,14 +66,16 @@ def unnamed_states(look: Look, policy: Policy) -> str:
             state: count
             for state, count in look.counts.items()
             if not policy.is_active(state) and not policy.is_terminal(state) and state.lower() != handoff
-        }
+        },
+        look,
     )
 
 
-def _counted(states: Mapping[str, int]) -> str:
+def _counted(states: Mapping[str, int], look: Look) -> str:
     """`To Do (12), Done (3)`, the most frequent first."""
+    more = " or more" if look.counts_some else ""
     by_number = sorted(states.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{state} ({count})" for state, count in by_number)
+    return ", ".join(f"{state} ({count}{more})" for state, count in by_number)
 
 
 def _blocked_by_nobody(look: Look, policy: Policy) -> Iterator[Warning]:

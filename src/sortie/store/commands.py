@@ -17,6 +17,9 @@ from ..core.events import without_surrogates
 from ..core.operator import Reply
 from .connect import changing, connect_readonly
 
+# For so many seconds whoever asked for a look can ask what became of that.
+LOOKS_KNOWN_FOR = 60.0
+
 
 class CommandRow(Struct, frozen=True):
     """A command that waits; `issue` is what the person typed, `text` what an answer says."""
@@ -49,8 +52,8 @@ def ask_for_look(path: Path) -> bool:
         if any(command.verb == "refresh" for command in pending_commands(db)):
             return False
     with changing(path) as db:
-        # Webhooks ask without end, and nobody wants to know what became of it.
-        db.execute("DELETE FROM commands WHERE verb = 'refresh' AND done_at IS NOT NULL")
+        # Webhooks ask without end, and nobody wants to know for long what became of it.
+        db.execute("DELETE FROM commands WHERE verb = 'refresh' AND done_at < ?", (time.time() - LOOKS_KNOWN_FOR,))
         _add(db, "refresh", "", "")
     return True
 

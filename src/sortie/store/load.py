@@ -49,10 +49,7 @@ def look(db: Connection, *, issue_id: str | None = None, day: str = "") -> Loade
             issues=_views(shown, unreadable),
             skips={key: (row["skip_rule"], row["skip_detail"]) for key, row in shown.items() if row["skip_rule"]},
             running=_claims(db, issue_id, unreadable),
-            waiting={
-                key: _struct(Waiting, {**row, "retry": _struct(ev.Retry, row)})
-                for key, row in _rows(db, "waiting", issue_id).items()
-            },
+            waiting={key: _waiting(row) for key, row in _rows(db, "waiting", issue_id).items()},
             parked={
                 key: _struct(ParkedIssue, {**row, "park": _struct(ev.Park, row)})
                 for key, row in _rows(db, "parked", issue_id).items()
@@ -103,6 +100,12 @@ def _claims(db: Connection, issue_id: str | None, unreadable: list[str]) -> dict
         row["ending"] = _decoded(row["ending"], ev.RunEnded, what, unreadable)
         row["turn_done"] = bool(row["turn_done"])
     return {key: Claim(**row) for key, row in rows.items()}
+
+
+def _waiting(row: Row) -> Waiting:
+    # SQLite has numbers for true and false, and whoever is told of it takes no number for one.
+    retry = _struct(ev.Retry, {**row, "by_hand": bool(row["by_hand"])})
+    return _struct(Waiting, {**row, "retry": retry})
 
 
 def _views(rows: dict[str, Row], unreadable: list[str]) -> dict[str, ev.View]:

@@ -97,6 +97,12 @@ def history_of_run(db: Connection, run_id: str) -> HistoryRow | None:
     return history_row(dict(zip(HISTORY_COLUMNS, row, strict=True))) if row else None
 
 
+def is_run(db: Connection, run_id: str) -> bool:
+    """Whether there is such a run, or was."""
+    known = "SELECT 1 FROM claims WHERE run_id = ? UNION ALL SELECT 1 FROM run_history WHERE run_id = ?"
+    return db.execute(known, (run_id, run_id)).fetchone() is not None
+
+
 def store_id(db: Connection) -> str:
     """What tells this store from all others, its copies among them."""
     (found,) = db.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()
@@ -213,7 +219,7 @@ def events(
 
 def find_issue(db: Connection, text: str) -> str | None:
     """The issue a person means by an id or an identifier: ids win, then what is alive, then the newest.
-    `#42` is 42 where nothing else is called so."""
+    `#42` is 42, and `proj-7` PROJ-7, where nothing else is called so."""
     for column in ("issue_id", "identifier"):
         for table in _LIVE_FIRST:
             row = db.execute(
@@ -227,9 +233,10 @@ def find_issue(db: Connection, text: str) -> str | None:
            LIMIT 1""",
         (text, text),
     ).fetchone()
-    if row is None and text[:1] == "#":
-        return find_issue(db, text.lstrip("#"))
-    return str(row[0]) if row else None
+    if row:
+        return str(row[0])
+    alias = text.lstrip("#") if text[:1] == "#" else text.upper()
+    return find_issue(db, alias) if alias != text else None
 
 
 def totals(db: Connection) -> Totals:

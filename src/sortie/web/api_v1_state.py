@@ -72,7 +72,8 @@ class Present:
         retrying = [self.retrying(waiting) for waiting in self.schedule.waiting.values()]
         used_up = [item for item in self.schedule.parked.values() if item.park.kind == "budget"]
         blocked = [self._blocked(item) for item in self.schedule.parked.values() if item.park.kind != "budget"]
-        costs = [run.usage.cost_usd for run in self.told.values() if run.usage.cost_usd > 0]
+        told = [self.told[claim.run_id] for claim in claims if claim.run_id in self.told]
+        costs = [run.usage.cost_usd for run in told if run.usage.cost_usd > 0]
         return V1State(
             generated_at=stamp(self.now),
             counts=V1Counts(len(running), len(retrying), len(used_up), len(blocked)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from ..reports.run_detail import RunDetail, run_detail
 from ..reports.runs import RunsPage, Sort, runs_page
 from ..reports.transcript import Transcript
 from ..runs.prompt_log import Prompt
+from ..store.queries import is_run
 from .api_v2_parameters import Count, Name, Page, PageSize, issue_meant
 from .json_api import Problem
 from .operation import Asked, NoParameters
@@ -52,21 +52,28 @@ def runs(asked: Asked[RunsQuery, None]) -> RunsPage:
 
 
 def run(asked: Asked[NoParameters, None]) -> RunDetail:
+    run_id = asked.named["run_id"]
     with asked.site.looking() as db:
-        return _run(asked.site, db, asked.named["run_id"])
-
-
-def _run(site: Site, db: Connection, run_id: str) -> RunDetail:
-    found = run_detail(db, run_id, hide=site.hide)
+        found = run_detail(db, run_id, hide=asked.site.hide)
     if found is None:
-        raise Problem(404, "run_not_found", f"There is no run {run_id}.")
+        raise _unknown(run_id)
     return found
+
+
+def _require_run(site: Site, run_id: str) -> None:
+    """Only what is on record names a file."""
+    with site.looking() as db:
+        if not is_run(db, run_id):
+            raise _unknown(run_id)
+
+
+def _unknown(run_id: str) -> Problem:
+    return Problem(404, "run_not_found", f"There is no run {run_id}.")
 
 
 def log(asked: Asked[LogQuery, None]) -> Transcript:
     site, query, run_id = asked.site, asked.query, asked.named["run_id"]
-    with site.looking() as db:
-        _run(site, db, run_id)  # only what is on record names a file
+    _require_run(site, run_id)
     if query.after and query.before:
         raise Problem(400, "invalid_parameter", "Name one of after and before.")
     return site.transcript(run_id, after=query.after, before=query.before, limit=query.limit)
@@ -74,6 +81,5 @@ def log(asked: Asked[LogQuery, None]) -> Transcript:
 
 def prompts(asked: Asked[NoParameters, None]) -> PromptsAnswer:
     site, run_id = asked.site, asked.named["run_id"]
-    with site.looking() as db:
-        _run(site, db, run_id)
+    _require_run(site, run_id)
     return PromptsAnswer(prompts=site.prompts(run_id))

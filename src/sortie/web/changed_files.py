@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,6 +25,8 @@ STANDS_FOR = 4.0
 # So many times as long as it took.
 REST = 10.0
 AT_ONCE = 2
+# Comparisons that are going on, or wait for their turn; who asks for another one asks again.
+MOST_AWAITED = 16
 # A reader is one of the few threads in which everything is reported.
 PATIENCE = 1.0
 NOT_YET = "The files are being compared; ask again in a moment."
@@ -61,13 +64,13 @@ class ChangedFiles:
             if seen and time.monotonic() < seen.until:
                 return seen
             coming = self._coming.get(run.run_id)
-            if coming is None:
+            if coming is None and len(self._coming) < MOST_AWAITED:
                 coming = self._coming[run.run_id] = self._threads.submit(self._compared, run)
-        try:
-            return coming.result(self._patience)
-        except TimeoutError:
-            not_yet = WorkspaceChanges(kind="unknown", workspace=run.workspace, problem=NOT_YET)
-            return seen or Seen(not_yet, time.time(), 0.0)
+        if coming is not None:
+            with suppress(TimeoutError):
+                return coming.result(self._patience)
+        not_yet = WorkspaceChanges(kind="unknown", workspace=run.workspace, problem=NOT_YET)
+        return seen or Seen(not_yet, time.time(), 0.0)
 
     def _compared(self, run: RunDetail) -> Seen:
         began, at = time.monotonic(), time.time()

@@ -24,7 +24,7 @@ from ..engine.dashboard import Orders
 from ..engine.report import LiveReport
 from .app import make_app
 from .connection import MOST_REQUESTS, BoundedConnection
-from .site import Site
+from .site import Live, Site
 
 KEEP_ALIVE = 10
 # More threads that compute do not make more reports, and leave the loop no time to answer anybody.
@@ -49,15 +49,26 @@ def serve_service(told: BinaryIO) -> None:
     server = _server(site)
 
     def hear() -> None:
-        decoder = msgspec.json.Decoder(LiveReport)
         try:
-            for line in told:
-                site.live.hear(decoder.decode(line))
+            _hear(told, site.live)
         finally:
             server.should_exit = True
 
     threading.Thread(target=hear, name="reports", daemon=True).start()
     server.run(sockets=[listening])
+
+
+def _hear(told: BinaryIO, live: Live) -> None:
+    """What the service reports. What cannot be read is said once and not shown: pages without it are better than
+    no pages."""
+    decoder, complaint = msgspec.json.Decoder(LiveReport), ""
+    for line in told:
+        try:
+            live.hear(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if str(error) != complaint:
+                complaint = str(error)
+                print(f"a report of the service cannot be read: {complaint}", file=sys.stderr)
 
 
 def serve_store(site: Site, listening: socket.socket) -> None:

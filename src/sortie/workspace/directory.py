@@ -41,6 +41,7 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9._-]")
 _ENDS_LIKE_DIGEST = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}\Z")
 
 _MODE = 0o750
+_LARGEST_INODE = 2**63 - 1
 _FOLLOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 _RESTORE = "Put the directory back, or restart the service if you meant it."
 
@@ -75,7 +76,12 @@ class Known(NamedTuple):
     used: bool
 
     def fits(self, found: os.stat_result) -> bool:
-        return self.inode in (0, found.st_ino) and stat.S_ISDIR(found.st_mode)
+        return self.inode in (0, inode_of(found)) and stat.S_ISDIR(found.st_mode)
+
+
+def inode_of(found: os.stat_result) -> int:
+    """As it is recorded: file systems in the network have numbers that no database has."""
+    return found.st_ino & _LARGEST_INODE
 
 
 class NotOurs(WorkspaceError):
@@ -108,7 +114,7 @@ class Workspace:
 
     @property
     def inode(self) -> int:
-        return self._opened.st_ino
+        return inode_of(self._opened)
 
     def verify(self) -> None:
         """Make sure that the path still leads to the directory we opened, and through no link."""

@@ -108,6 +108,16 @@ async def test_a_limit_holds_all_calls_until_it_ends_and_is_told(scene: GitHubSc
     await tracker.aclose()
 
 
+async def test_who_asks_what_the_search_does_not_take_is_told_what_to_check(scene: GitHubScene) -> None:
+    scene.server.fail("GET /search/.*", refused(422, "Validation Failed"))
+    tracker = scene.tracker(query_filter="label:")
+    with pytest.raises(TrackerError, match="Validation Failed") as failure:
+        await tracker.fetch_candidates()
+    await tracker.aclose()
+    assert (failure.value.kind, failure.value.passing) == (TrackerError.PAYLOAD, False)
+    assert "Check tracker.query_filter, tracker.project" in str(failure.value)
+
+
 async def test_a_page_that_fails_makes_no_short_list(scene: GitHubScene) -> None:
     """Half a list would look as if the rest had left."""
     for n in range(150):

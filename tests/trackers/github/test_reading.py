@@ -11,7 +11,6 @@ from sortie.core.model import IssueRef
 from sortie.errors import TrackerError
 from sortie.trackers.github.github import GitHubTracker
 from sortie.trackers.github.listing import MOST_FOUND, PAGES_IN_A_LOOK
-from sortie.trackers.tracker import Candidates
 from tests.npm import TIME_TO_INSTALL
 from tests.servers.emulate import REPOSITORY
 from tests.servers.fault_proxy import Answer, refused
@@ -354,32 +353,3 @@ async def test_a_repository_that_cannot_be_seen_any_more_makes_no_issue_vanish(s
         assert failure.value.kind == TrackerError.AUTH
         assert REPOSITORY in str(failure.value)
     await tracker.aclose()
-
-
-async def test_where_no_issue_has_a_label_of_an_active_state_the_first_look_tells_what_there_is(
-    scene: GitHubScene,
-) -> None:
-    number = scene.open("Nobody labelled it")
-    scene.open("In review", "In Review")
-    tracker = scene.tracker()
-    try:
-        first = await tracker.fetch_candidates()
-        assert (first.issues, dict(first.states)) == ((), {"open": 1, "In Review": 1})
-        scene.server.forget()
-        scene.edit(number, labels=["Todo"])
-        assert [issue.id for issue in (await tracker.fetch_candidates()).issues] == [str(number)]
-        scene.edit(number, labels=[])
-        assert (await tracker.fetch_candidates()).states == {}
-        assert all("labels" in query_of(asked) for asked in scene.server.asked("GET .*/issues\\?.*"))
-    finally:
-        await tracker.aclose()
-
-
-async def test_a_count_that_cannot_be_had_costs_no_look(scene: GitHubScene) -> None:
-    scene.open("Nobody labelled it")
-    scene.server.fail(r"GET [^?]*/issues\?state=open&per_page=100", refused(500), times=9)
-    tracker = scene.tracker()
-    try:
-        assert await tracker.fetch_candidates() == Candidates(())
-    finally:
-        await tracker.aclose()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests import npm
-from tests.servers.jira_fake import JiraFake, answers
+from tests.servers.jira_fake import TOKEN, JiraFake, answers
 
 from .conftest import MakeTracker
 
@@ -41,13 +41,22 @@ async def test_without_access_nothing_else_is_asked(jira: JiraFake, make: MakeTr
     assert len(jira.calls()) == 1
 
 
+async def test_who_leaves_out_the_email_before_a_token_is_told_so(jira: JiraFake, make: MakeTracker) -> None:
+    ((verdict, name, text),) = await found(make, api_key=TOKEN)
+    assert (verdict, name) == ("FAIL", "access")
+    assert text.endswith("with that of a person write `email:token`.")
+    assert TOKEN not in text
+    ((_, _, text),) = await found(make, api_key=f"ann@example.com:{TOKEN}")
+    assert "email:token" not in text
+
+
 @pytest.mark.parametrize("status", [404, 302])
 async def test_an_address_that_is_no_site_of_jira(jira: JiraFake, make: MakeTracker, status: int) -> None:
     """Atlassian answers for every name, also for one that is misspelt."""
     jira.fault("", answers(status, b"<html>Your Atlassian site is unavailable</html>"))
     ((verdict, name, text),) = await found(make)
     assert (verdict, name) == ("FAIL", "access")
-    assert text.endswith("Check tracker.endpoint: there is no Jira at that address.")
+    assert text.endswith("Check tracker.endpoint: there is no Jira Cloud at that address.")
 
 
 async def test_a_project_that_nobody_sees(jira: JiraFake, make: MakeTracker) -> None:

@@ -181,6 +181,7 @@ async def test_a_state_that_jira_does_not_know_is_its_own_words(jira: JiraFake, 
     with pytest.raises(TrackerError, match="The value 'Doing' does not exist for the field 'status'") as failure:
         await make(active_states=("Doing",)).fetch_candidates()
     assert failure.value.kind == TrackerError.PAYLOAD
+    assert "Check tracker.active_states and tracker.query_filter" in str(failure.value)
 
 
 async def test_what_no_issue_is_called_is_not_asked_for(jira: JiraFake, tracker: JiraTracker) -> None:

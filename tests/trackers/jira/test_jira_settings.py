@@ -32,6 +32,7 @@ def test_it_is_the_tracker_of_its_kind() -> None:
 def test_good_settings_have_no_problems() -> None:
     assert problems() == {}
     assert problems(endpoint="https://api.atlassian.com/ex/jira/1-2-3", api_key="abc.def") == {}
+    assert problems(api_key=" ann@example.com:ATATT3xFf_-z=1A:2\n") == problems(api_key="ATSTT3xFf_-z=1A2") == {}
     assert problems(options={"blocking_link": "Depends"}, query_filter='labels = agent AND text ~ "order by"') == {}
     assert problems(active_states=()) == {}
     ids = ("5b10a2844c20165700ede21g", "557058:f58131cb-b67d-43c7-b30d-6b58d40bd077", "@Atlassian", "@app")
@@ -53,6 +54,10 @@ def test_good_settings_have_no_problems() -> None:
         ({"api_key": "a@b.c:to\nken"}, "tracker.api_key", "one line"),
         ({"api_key": "two words"}, "tracker.api_key", "email:token"),
         ({"api_key": "tökén"}, "tracker.api_key", "email:token"),
+        ({"api_key": "ann@example.com"}, "tracker.api_key", "email:token"),
+        ({"api_key": "ann@example.com:"}, "tracker.api_key", "email:token"),
+        ({"api_key": ":to-ken"}, "tracker.api_key", "email:token"),
+        ({"api_key": "ann@example.com: to-ken"}, "tracker.api_key", "email:token"),
         ({"query_filter": "labels = a ORDER  BY created"}, "tracker.query_filter", "ORDER BY"),
         ({"query_filter": "labels = a) OR (labels = b"}, "tracker.query_filter", "parentheses"),
         ({"query_filter": "(labels = a"}, "tracker.query_filter", "parentheses"),

@@ -74,8 +74,10 @@ class GitHubTracker:
                 return self._answer
             active = await self._active(listed)
             blockers = await self._blockers.of_listed(active.values())
-            others = await self._listing.others() if self._answer is None and not active else {}
-            self._answer = replace(self._compared(active, blockers, listed.problems), states=others)
+            is_bare = self._answer is None and not active
+            others, has_more = await self._listing.others(listed) if is_bare else ({}, False)
+            answer = self._compared(active, blockers, listed.problems)
+            self._answer = replace(answer, states=others, has_more=has_more)
             self._answered = listed
             self._had_writes = has_writes
             return self._answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,8 @@ from .states import States
 PAGE = 100
 PAGES_IN_A_LOOK = 20
 MOST_FOUND = 1000  # of a search, by GitHub's own limit
+
+_CHECK_FILTER = "Check tracker.query_filter, tracker.project, and what the token may see."
 
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
 
@@ -61,16 +64,22 @@ class Listing:
         self._last = last
         return last
 
-    async def others(self) -> Counter[str]:
-        """In which states the open issues are that no list shows, so that who has labelled none is told: of the
-        first hundred, and nothing where that cannot be known."""
-        if self._filter or not self._labels:
-            return Counter()
+    async def others(self, listed: Listed) -> tuple[Counter[str], bool]:
+        """In which states the open issues are that are not active, so that who has labelled none is told: all that
+        the search found, else the first hundred that no list shows, and whether there are more; nothing where that
+        cannot be known."""
+        if self._filter:
+            return self._counted(listed.records.values()), False
+        if not self._labels:
+            return Counter(), False
         try:
             reply = await self._api.get("/issues", {"state": "open", "per_page": str(PAGE)}, look=True)
             records, _ = read_records(reply.read(list[Any]), self._api.repository)
         except TrackerError:
-            return Counter()
+            return Counter(), False
+        return self._counted(records), reply.next_page is not None
+
+    def _counted(self, records: Iterable[Record]) -> Counter[str]:
         return Counter(self._states.state_of(one.standing) for one in records)
 
     async def _read(self, pages: list[Reply], *, is_cut: bool) -> Listed:
@@ -128,7 +137,13 @@ class Listing:
         wanted = f"({self._filter})" if _OR.search(self._filter) else self._filter
         query = f"repo:{self._api.repository} is:issue state:open {wanted}"
         params = {"q": query, "sort": "created", "order": "asc", "per_page": str(PAGE), "advanced_search": "true"}
-        pages = [await self._api.search(params)]
+        try:
+            pages = [await self._api.search(params)]
+        except TrackerError as error:
+            if error.status != 422:
+                raise
+            # So GitHub answers too where the repository cannot be seen.
+            raise error.with_fix(_CHECK_FILTER) from error.__cause__
         while len(pages) < MOST_FOUND // PAGE and (place := self._after(pages[-1], len(pages))):
             pages.append(await self._api.search({**params, **place}))
         return pages, self._page(pages[-1]).total_count > MOST_FOUND  # no link leads there

@@ -18,7 +18,7 @@ from ..rest_client import RestClient
 from ..rest_reply import Reply
 from ..tracker import CallUse, TrackerSettings
 from .records import read
-from .settings import authorization, endpoint_of, secrets_of
+from .settings import authorization, endpoint_of, is_bearer, secrets_of
 
 # So long one look at the project counts.
 SEEN_FOR = 5.0
@@ -43,6 +43,7 @@ class JiraApi:
 
         self.endpoint = endpoint_of(settings)
         self.project = settings.project
+        self.is_bearer = is_bearer(settings.api_key)
         self._client = RestClient(
             "Jira",
             self.endpoint,

@@ -22,6 +22,8 @@ SEARCH = "/rest/api/3/search/jql"
 PER_PAGE = 100
 MOST_PAGES = 20
 
+_CHECK_QUESTION = "Check tracker.active_states and tracker.query_filter; `sortie doctor` lists the states."
+
 
 class _Seen(Struct, frozen=True):
     """The issue that was made of these bytes."""
@@ -97,6 +99,10 @@ class CandidateSearch:
             if most == 1:
                 raise
             return await self._page(asked, most // 5 or 1)
+        except TrackerError as error:
+            if error.status != 400:
+                raise
+            raise error.with_fix(_CHECK_QUESTION) from error.__cause__
 
     def _read(self, raw: Raw, site: str) -> _Seen | None:
         """None for one that is not active; raises `ValueError` with a sentence for one that cannot be used."""

@@ -26,6 +26,8 @@ PERMISSIONS = {
 }
 MOST_SHOWN = 30
 
+_ADD_EMAIL = "It was sent as the token of an app: with that of a person write `email:token`."
+
 
 class IssueType(Struct, frozen=True):
     statuses: list[Named] = []
@@ -77,7 +79,9 @@ async def _asked(
     except TrackerError as error:
         fix = error.fix
         if name == "access" and error.kind == TrackerError.NOT_FOUND:
-            fix = "Check tracker.endpoint: there is no Jira at that address."
+            fix = "Check tracker.endpoint: there is no Jira Cloud at that address."
+        if name == "access" and error.kind == TrackerError.AUTH and api.is_bearer:
+            fix = f"{fix} {_ADD_EMAIL}"
         if name == "project" and error.kind == TrackerError.NOT_FOUND:
             fix = 'Check tracker.project, and whether the account has the permission "Browse projects".'
         if name == "blockers" and error.kind == TrackerError.NOT_FOUND:

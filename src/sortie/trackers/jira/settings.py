@@ -17,6 +17,8 @@ DEFAULT_BLOCKING_LINK = "Blocks"
 
 _PROJECT = re.compile(r"[A-Z][A-Z0-9_]*")
 _API = re.compile(r"/rest(/api(/[0-9a-z]+)?)?$")
+# What can be sent as a bearer token: no e-mail address can.
+_BEARER = re.compile(r"[0-9A-Za-z._~+/=-]+")
 # Names are no proof of who it is; an account id always has a digit.
 _AUTHOR = re.compile(r"@(atlassian|customer|app)|(?=.*[0-9])[0-9A-Za-z:_-]{1,128}", re.IGNORECASE)
 _KINDS = "`@atlassian`, `@customer` or `@app`"
@@ -43,7 +45,17 @@ def authorization(api_key: str) -> Mapping[str, str]:
     key = api_key.strip()
     if not key:
         return {}
-    return {"Authorization": f"Basic {_encoded(key)}" if ":" in key else f"Bearer {key}"}
+    return {"Authorization": f"Bearer {key}" if is_bearer(key) else f"Basic {_encoded(key)}"}
+
+
+def is_bearer(api_key: str) -> bool:
+    """Whether it is no `email:token`, and sent as the token of an app."""
+    return ":" not in api_key
+
+
+def _has_both(key: str) -> bool:
+    email, _, token = key.partition(":")
+    return all(part and part == part.strip() for part in (email, token))
 
 
 def secrets_of(api_key: str) -> tuple[str, ...]:
@@ -70,7 +82,7 @@ def problems(settings: TrackerSettings) -> list[tuple[str, str]]:
     key = settings.api_key.strip()
     if not key:
         found.append(("tracker.api_key", "`api_key` is missing; write `email:token`, or the token of an app."))
-    elif not key.isprintable() or (":" not in key and (not key.isascii() or " " in key)):
+    elif not (_BEARER.fullmatch(key) if is_bearer(key) else key.isprintable() and _has_both(key)):
         found.append(("tracker.api_key", "`api_key` must be `email:token`, or the token of an app, in one line."))
     if problem := filter_problem(settings.query_filter):
         found.append(("tracker.query_filter", f"`query_filter` {problem}."))

@@ -65,7 +65,8 @@ def _checks(site: Site, report: Health) -> Iterator[Check]:
         broken, title = report.workflow_broken, "Plan" if site.is_plan else "Workflow"
         yield Check("fail" if broken else "pass", title, "broken" if broken else "can be used")
     full = [disk.name for disk in report.disks if disk.total and 1 - disk.free / disk.total > FULL_DISK]
-    yield _fine_without(full, "Disks", "nearly full", "have room")
+    unseen = [disk.name for disk in report.disks if not disk.total]
+    yield _fine_without(full or unseen, "Disks", "nearly full" if full else "not known", "have room")
     failed = report.pending.failed_notifications
     yield _fine_without([str(failed)] if failed else [], "Notifications", "cannot be sent", "none stuck")
     yield _fine_without([pause.agent for pause in report.pauses], "Agents", "paused", "none paused")

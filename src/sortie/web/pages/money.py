@@ -66,8 +66,8 @@ def _tokens(report: UsageReport) -> dict[str, Any] | None:
         "unit": "",
         "x": _days(report),
         "series": [
-            {"label": "new", "colour": "blue", "values": new},
-            {"label": "cached", "colour": "teal", "values": cached},
+            {"label": "new tokens", "colour": "blue", "values": new},
+            {"label": "cached tokens", "colour": "teal", "values": cached},
         ],
         "limit": report.per_day.tokens if report.per_day else None,
     }

@@ -8,6 +8,7 @@
     "Your text has no place in the page as it is now: its question is settled, or you may not answer it any more. " +
     "Send it, copy it elsewhere, or clear it.";
   const BROKEN = "The connection to the server is broken; what you see is how it was then.";
+  const REFUSED = "The server does not tell what happens now; what you see is how it was then.";
   const SILENCE = 6000; // after so long without a word the stream counts as broken
   const page = () => document.getElementById("page");
   const byId = (id) => document.getElementById(id);
@@ -246,10 +247,11 @@
       fresh();
     });
     stream.addEventListener("error", () => {
-      if (!broken) stale(heardAt || leftAt || now(), BROKEN);
+      const refused = stream.readyState === EventSource.CLOSED; // there was an answer, and it was no stream
+      if (!broken) stale(heardAt || leftAt || now(), refused ? REFUSED : BROKEN);
       broken = true;
       heardAt = 0;
-      if (stream.readyState !== EventSource.CLOSED) return;
+      if (!refused) return;
       stream = null;
       setTimeout(listen, 2000);
     });

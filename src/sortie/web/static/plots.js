@@ -73,6 +73,8 @@
     chart.ctx.moveTo(chart.bbox.left, y);
     chart.ctx.lineTo(chart.bbox.left + chart.bbox.width, y);
     chart.ctx.stroke();
+    Object.assign(chart.ctx, { font: `${11 * devicePixelRatio}px system-ui, sans-serif`, textAlign: "left", textBaseline: "bottom", fillStyle: colour("red") });
+    chart.ctx.fillText("limit of a day", chart.bbox.left + 4 * devicePixelRatio, y - 2 * devicePixelRatio);
     chart.ctx.restore();
   }
 
