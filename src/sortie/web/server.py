@@ -68,7 +68,7 @@ def _hear(told: BinaryIO, live: Live) -> None:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if str(error) != complaint:
                 complaint = str(error)
-                print(f"a report of the service cannot be read: {complaint}", file=sys.stderr)
+                sys.stderr.write(f"a report of the service cannot be read: {complaint}\n")
 
 
 def serve_store(site: Site, listening: socket.socket) -> None:

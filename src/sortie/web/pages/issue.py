@@ -57,6 +57,8 @@ def routes(site: Site) -> list[BaseRoute]:
         about = about_issue(site, request, named)
         if about is not None and site.is_plan:
             return RedirectResponse(show.task_path(about.story.identifier))
+        if about is not None and not request.path_params["identifier"] and named != about.story.identifier:
+            return RedirectResponse(issue_path(about.story.identifier))
         if about is None and named.strip() and not request.path_params["identifier"]:
             return _found(site, request, named.strip()[:LONGEST_SOUGHT])
         if about is None:
