@@ -183,7 +183,7 @@ def test_doctor_tells_what_jira_lacks(jira: JiraFake, site: Project) -> None:
 @pytest.mark.parametrize("name", ["PROJ-1", "proj-1"])
 def test_a_key_in_small_letters_is_the_same_issue(jira: JiraFake, site: Project, name: str) -> None:
     issue = jira.store.add("Paint it")
-    assert "no service has looked" in site.sortie("why", name).stdout
+    assert "no service has polled" in site.sortie("why", name).stdout
     give(site, issue, BLOCKED)
     service = site.start()
     service.until(lambda: str(issue.id) in site.parked())
