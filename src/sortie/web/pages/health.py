@@ -58,7 +58,7 @@ def _checks(site: Site, report: Health) -> Iterator[Check]:
     if looking := report.looking:
         late = looking.at is None or report.now - looking.at > max(site.config.polling.interval * LATE_LOOKS, 10.0)
         words = looking.error or ("late" if late else f"took {show.brief(looking.seconds)}")
-        yield Check("fail" if looking.error else "warn" if late else "pass", "Last look", words)
+        yield Check("fail" if looking.error else "warn" if late else "pass", "Last poll", words)
         lag = looking.loop_lag
         yield Check("warn" if lag > LAZY_LOOP else "pass", "Loop lag", f"{lag * 1000:.0f} ms")
     if site.is_plan or site.workflow:
