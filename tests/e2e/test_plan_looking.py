@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+
 import pytest
 
+from ..web.server_scene import free_port
 from .processes import wait_for
 
 GATE = 'until [ -e "$SORTIE_WORKFLOW_DIR/go" ]; do :; done'
@@ -24,6 +29,34 @@ def test_a_plan_that_is_broken_or_gone_while_it_runs_can_be_looked_at_and_stoppe
     plan.sortie("stop", "one")
     assert running.wait(30) == 3
     assert plan.sortie("run", code=2).stderr, "it does not begin by what it was"
+
+
+@pytest.mark.parametrize("named", [(), (".",), ("plan.yaml",)])
+def test_the_link_into_the_dashboard_of_a_plan_is_revoked_as_the_log_says(plan, named):
+    plan.task("one", f"{GATE}; deliver")
+    running = plan.start(*named, "--port", str(free_port()))
+    wait_for(lambda: "token revoke" in plan.log())
+    _, command, _ = re.split("`.* -m (sortie token revoke.*)`", plan.log())
+    revoked = subprocess.run(
+        [sys.executable, "-m", *command.split(), "--all"], cwd=plan.root, capture_output=True, text=True
+    )
+    assert (revoked.returncode, revoked.stdout) == (0, "Revoked 1 token.\n")
+    (plan.root / "go").touch()
+    assert running.wait(30) == 0
+
+
+def test_of_a_store_that_is_that_of_a_plan_the_commands_of_plans_are_named(plan):
+    plan.task("one", "exit 3", when_failed="escalate")
+    plan.run(3)
+
+    def said(command: str) -> str:
+        words = [sys.executable, "-m", "sortie", *command.split(), "-w", str(plan.store)]
+        return subprocess.run(words, cwd=plan.root, capture_output=True, text=True).stdout
+
+    assert "sortie plan retry one`" in said("why one")
+    status = said("status")
+    assert "sortie plan run` starts it" in status and "sortie plan retry TASK`" in status
+    assert "unpark" not in status
 
 
 def test_inputs_that_vanished_keep_nobody_from_looking(plan):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -99,6 +100,42 @@ def test_what_the_tracker_shows_of_it_is_told(filled):
     page = story(filled([ev.IssueSeen(at=NOW, issue_id="1", view=view)]))
     assert (page.identifier, page.title, page.tracker_state) == ("A-1", "Mend [redacted]", "To Do")
     assert page.situation.state == "ready"
+
+
+SEEN = ev.IssueSeen(at=NOW, issue_id="1", view=ev.View(id="1", identifier="draft", title="", state="pending"))
+CLAIMED = ev.Claimed(at=NOW, issue_id="1", run_id="r", identifier="draft", attempt=1)
+
+
+def waits(kind: Any) -> list[ev.AnyEvent]:
+    retry = ev.Retry(kind=kind, attempt=2, due_at=NOW + 60, error="no program")
+    return [CLAIMED, ev.Settled(at=NOW, issue_id="1", run_id="r", identifier="draft", retry=retry, why="failed")]
+
+
+@pytest.mark.parametrize(
+    ("happened", "commands"),
+    [
+        ([], {"plan run"}),
+        ([CLAIMED], {"plan run"}),
+        (waits("error"), {"plan run"}),
+        (waits("held"), {"plan run", "plan retry draft"}),
+        (
+            [
+                ev.Parked(
+                    at=NOW,
+                    issue_id="1",
+                    identifier="draft",
+                    park=ev.Park(kind="signal", reason="Which?", fingerprint=""),
+                )
+            ],
+            {"plan retry draft"},
+        ),
+    ],
+)
+def test_of_a_task_the_commands_of_plans_are_named(filled, happened, commands):
+    opened = ev.Opened(at=NOW, pid=1, version="9.9", workflow="/somewhere/plan.yaml")
+    told = timeline(filled([opened, SEEN, *happened]), "1", now=NOW, served=False, hide=hidden, policy=Policy())
+    assert set(re.findall("`sortie (.*?)`", told.situation.sentence)) == commands
+    assert "tracker" not in told.situation.sentence
 
 
 def test_what_the_tracker_shows_no_more_keeps_its_title(filled):

@@ -129,6 +129,17 @@ def test_a_plan_that_is_broken_says_so_and_how_to_find_out(tmp_path):
         assert server.get("/readyz").json["checks"]["workflow"] == "fail"
 
 
+def test_what_is_said_of_other_commands_works_for_a_plan(tmp_path):
+    place = plan_of(tmp_path, task("draft"))
+    store = new_store(tmp_path / "plan.work" / ".sortie.db")
+    with served(store, place=place, is_plan=True) as server:
+        assert "sortie token new -w plan.yaml prints" in read(server, "/plan").text
+    with served(store, place=place, is_plan=True, read_only=True) as server:
+        refused = server.post("/api/v2/commands", Authorization=server.bearer())
+        assert (refused.status, refused.code) == (403, "read_only")
+        assert "`sortie plan run`" in refused.text
+
+
 @pytest.mark.parametrize("name", ["sortie.db", "peers.db"])
 def test_a_store_that_is_named_itself_has_no_workflow_that_could_be_broken(tmp_path, name):
     """Its rules are those that were in force last."""

@@ -48,11 +48,12 @@ def program() -> str:
     """What a person types to get us: not every way to start us puts `sortie` on the PATH."""
     started = Path(sys.argv[0])
     if started.name != "sortie":
-        return f"{_typed(Path(sys.executable))} -m sortie"
-    return _typed(started)
+        return f"{typed(Path(sys.executable))} -m sortie"
+    return typed(started)
 
 
-def _typed(path: Path) -> str:
+def typed(path: Path) -> str:
+    """How a person names it here: a program by its name alone, where that leads to it."""
     on_path = (os.path.join(directory, path.name) for directory in os.get_exec_path())  # noqa: PTH118
     if next((place for place in on_path if os.access(place, os.X_OK)), "") == str(path):
         return path.name
@@ -72,5 +73,7 @@ def runnable(text: str) -> str:
 def _on_the_workflow(advice: re.Match[str]) -> str:
     place, (words, verb) = named_workflow.get(), advice.group(1, 2)
     if not place or verb in _WITHOUT_WORKFLOW or any(option in words for option in _COMPLETE):
+        return advice[0]
+    if verb == "plan" and place.endswith(".db"):  # the store of a plan was named, and not the plan
         return advice[0]
     return f"`{words} {'-p' if verb == 'plan' else '-w'} {shlex.quote(place)}`"

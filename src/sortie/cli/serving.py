@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .format import typed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
@@ -58,11 +60,13 @@ def settings_of_environment(environ: Mapping[str, str]) -> ServerConfig:
 
 
 class Served:
-    """The dashboard of a service, or a `hint` for people why there is none."""
+    """The dashboard of a service, or a `hint` for people why there is none. `owner` is the option that names the
+    plan in commands about its store, empty for a workflow."""
 
-    def __init__(self, dashboard: Dashboard | None, hint: str = "") -> None:
+    def __init__(self, dashboard: Dashboard | None, hint: str = "", owner: str = "") -> None:
         self.dashboard = dashboard
         self.hint = hint
+        self._owner = owner
 
     def announce(self, output: Output) -> None:
         """Log its address, and at the first start a login link."""
@@ -74,10 +78,11 @@ class Served:
         try:
             link = first_link(self.dashboard.database, self.dashboard.url)
         except StoreError as error:
-            output.log("warning", f"no token could be made; make one later with `sortie token new`: {error}")
+            advice = f"make one later with `sortie token new{self._owner}`"
+            output.log("warning", f"no token could be made; {advice}: {error}")
             return
         if link:
-            key = "keep it secret; `sortie token revoke` revokes it"
+            key = f"keep it secret; `sortie token revoke{self._owner}` revokes it"
             output.log("info", f"to change things there, open this link ({key}): {link}")
 
     def held(self) -> AbstractContextManager[object]:
@@ -107,4 +112,5 @@ def open_dashboard(
         if server.port is not None:
             raise
         return Served(None, f"there is no dashboard: {error}")
-    return Served(Dashboard(listening, server, database, place, environ, env_file=env_file, is_plan=is_plan))
+    dashboard = Dashboard(listening, server, database, place, environ, env_file=env_file, is_plan=is_plan)
+    return Served(dashboard, owner=f" -w {typed(place)}" if is_plan else "")

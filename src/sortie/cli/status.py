@@ -14,9 +14,10 @@ from ..core.narrate import RULES
 from ..core.redact import Redactor
 from ..process.process_table import is_suspended
 from ..reports.status import DayBudget, PausedAgent, Status, status_report
+from ..reports.words import is_plan, start_command
 from ..store.call_use import CallFigures
 from ..store.lock import holder_of
-from ..store.queries import Totals
+from ..store.queries import Totals, last_opened_for
 from .format import duration, short, stamp
 from .main import DONE
 from .printing import Columns, json_option, print_json, print_sentence, print_table
@@ -53,12 +54,13 @@ def status_command(workflow: Path, as_json: bool) -> int:
             now=time.time(),
             hide=Redactor(config.secrets).text,
         )
+        owner = last_opened_for(db)
     for sentence in status.unreadable:
         complain(sentence)
     if as_json:
         print_json(status.plain())
     else:
-        _print_report(status)
+        _print_report(status, owner)
         for sentence in _tracker_sentences(status.tracker, status.now, is_served=service is not None):
             print_sentence(sentence)
     return DONE
@@ -80,8 +82,9 @@ def _tracker_sentences(figures: CallFigures | None, now: float, *, is_served: bo
         yield f"The tracker is polled again at {stamp(figures.held_until)}, when its rate limit ends."
 
 
-def _print_report(status: Status) -> None:
-    print_sentence(_service_line(status))
+def _print_report(status: Status, owner: str) -> None:
+    """`owner` is the workflow or plan that the store belongs to."""
+    print_sentence(_service_line(status, start_command(owner)))
     for paused in status.paused:
         print_sentence(_paused(paused))
     _section("running", status.running, attempt="attempt", turn="turn", since="started_at")
@@ -98,14 +101,16 @@ def _print_report(status: Status) -> None:
     print_sentence(_all_time(status.totals))
     if status.tool_calls:
         print_sentence(f"tool calls: {_calls(status.tool_calls)}")
-    if status.parked:
+    if status.parked and is_plan(owner):
+        print_sentence("`sortie plan retry TASK`, `fix`, `skip` or `accept` decides about what is parked.")
+    elif status.parked:
         print_sentence(
             "A parked issue starts again after a person changed it in the tracker, or by `sortie unpark ISSUE`; "
             "`sortie answer ISSUE TEXT` also answers its agent."
         )
 
 
-def _service_line(status: Status) -> str:
+def _service_line(status: Status, start: str) -> str:
     service = status.service
     if service and is_suspended(pid := service.get("pid")):
         mended_by = f"`fg` in its terminal, or `kill -CONT {pid}`, lets it go on"
@@ -113,8 +118,8 @@ def _service_line(status: Status) -> str:
     if service:
         return f"The service runs: pid {service.get('pid', '?')}, since {service.get('since', '?')}."
     if status.running:
-        return "The service is not running: it died during the runs below. `sortie run` resumes them."
-    return "The service is not running; `sortie run` starts it."
+        return f"The service is not running: it died during the runs below. `{start}` resumes them."
+    return f"The service is not running; `{start}` starts it."
 
 
 def _paused(paused: PausedAgent) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ..errors import ConfigurationError, SortieError
 from ..plugins import kinds
+from ..reports.words import is_plan
 from ..store.connect import connect_readonly
 from ..store.lock import workflow_holder_of
 from ..store.queries import find_issue, last_opened_for
@@ -33,7 +34,6 @@ DEFAULT = "WORKFLOW.md"
 TRACKER_DEADLINE = 30.0
 BY_POSITION = "sortie.workflow"
 # Commands that know nothing but a store work for plans too; for the others there is `sortie plan`.
-PLANS = (".yaml", ".yml")
 OF_PLANS_TOO = ("logs", "history", "usage", "web", "token new", "token list", "token revoke")
 STORE_MAGIC = b"SQLite format 3\0"
 
@@ -85,7 +85,7 @@ def _choose(ctx: click.Context, _parameter: click.Parameter, value: Path | None)
         raise click.UsageError(f"{by_position} and -w {value} both name the workflow; one of them is enough.")
     named = value or by_position
     named_workflow.set(str(named or ""))
-    if named is not None and named.suffix in PLANS and _name_of(ctx) not in OF_PLANS_TOO:
+    if named is not None and is_plan(named) and _name_of(ctx) not in OF_PLANS_TOO:
         raise click.UsageError(f"{named} is a plan; see `sortie plan --help` for its commands.")
     chosen = workflow_at(named or Path(DEFAULT))
     if value is None:
@@ -148,7 +148,7 @@ def examine_config(workflow: Path) -> Examination:
     """For commands that look at the store: a workflow that broke, or went, after the service started must not stop
     them, and a source of one's own has none: then the store itself is named."""
     found = examine(workflow, environ=os.environ, kinds=kinds(), trial=False, keys_needed=False)
-    if workflow.suffix in PLANS:
+    if is_plan(workflow):
         from .plan import store_of
 
         return replace(found, config=replace(found.config, db_path=store_of(workflow)))

@@ -9,11 +9,12 @@ import click
 
 from ..errors import SortieError
 from ..peers.author import refuse_in_a_run
+from ..reports.words import start_command
 from ..store.web_tokens import Scope
 from .format import count, stamp
 from .main import DONE
 from .printing import Columns, json_option, print_json, print_sentence, print_table
-from .store_access import PLANS, load_config, looking_at, workflow_option
+from .store_access import load_config, looking_at, workflow_option
 
 if TYPE_CHECKING:
     from ..store.web_tokens import TokenRow
@@ -62,7 +63,7 @@ def new_command(scope: Any, workflow: Path, as_json: bool) -> int:
         if address is None and scope != "metrics":
             click.echo(
                 "No dashboard is served for this store now, so there is no link: "
-                f"start one with `{_serving_command(config)}` and paste the token at /login.",
+                f"start one with `{start_command(config.path)}` and paste the token at /login.",
                 err=True,
             )
     return DONE
@@ -122,7 +123,3 @@ def _dashboard_of(config: Config) -> str | None:
 
     served = (holder_of(config.db_path) or {}).get("dashboard")
     return served if isinstance(served, str) and served.startswith(("http://", "https://")) else None
-
-
-def _serving_command(config: Config) -> str:
-    return "sortie plan run" if config.path.suffix in PLANS else "sortie run"

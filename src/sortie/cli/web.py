@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..reports.words import is_plan
 from .format import clean
 from .main import DONE
 from .serving import server_options
-from .store_access import PLANS, complain, examine_config, workflow_argument
+from .store_access import complain, examine_config, workflow_argument
 
 if TYPE_CHECKING:
     import socket
@@ -41,7 +42,7 @@ def web_command(workflow: Path, port: int | None, host: str | None) -> int:
         site = Site(
             config.db_path,
             place,
-            is_plan=place.suffix in PLANS,
+            is_plan=is_plan(place),
             host=server.host,
             read_only=True,
             server=server,

@@ -13,8 +13,8 @@ from ..core.narrate import RULES, narrate
 from ..core.policy import Policy
 from ..core.redact import Hide
 from ..store.load import Loaded, look, snapshot
-from ..store.queries import LoggedEvent, events, last_policy, last_view
-from .words import duration, stamp, web_link
+from ..store.queries import LoggedEvent, events, last_opened_for, last_policy, last_view
+from .words import duration, is_plan, stamp, start_command, web_link
 
 PAGE = 200
 # The small steps are most of the log; of those that are left out only so many are passed over for one page.
@@ -78,7 +78,8 @@ def timeline(
         identifier = _identifier(db, issue_id, known)
         view = known.schedule.issues.get(issue_id)
         shown = view or last_view(db, issue_id)
-    situation = situation_of(issue_id, known, now, served=served)
+        owner = last_opened_for(db)
+    situation = situation_of(issue_id, known, now, served=served, owner=owner)
     return Timeline(
         issue_id=issue_id,
         identifier=identifier,
@@ -145,30 +146,35 @@ def _identifier(db: Connection, issue_id: str, known: Loaded) -> str:
     return str(row[0]) if row else issue_id
 
 
-def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> Situation:
-    """What the store knows; `served` says whether a service runs."""
-    schedule = loaded.schedule
+def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool, owner: str = "") -> Situation:
+    """What the store knows; `served` says whether a service runs, `owner` is the workflow or plan that it worked
+    for."""
+    schedule, start, of_plan = loaded.schedule, start_command(owner), is_plan(owner)
     if claim := schedule.running.get(issue_id):
-        return _running(claim.claimed_at, claim.attempt, claim.turn, claim.stop, now, served=served)
+        if served:
+            return _running(claim.claimed_at, claim.attempt, claim.turn, claim.stop, now)
+        what = f"attempt {claim.attempt}, turn {claim.turn}"
+        return Situation("interrupted", f"It was running ({what}) when the service died; `{start}` resumes it.")
     if parked := schedule.parked.get(issue_id):
         free = f"`sortie unpark {parked.identifier}` frees it"
-        if parked.park.kind == "signal":
+        if of_plan:
+            free = f"`sortie plan retry {parked.identifier}`, `fix`, `skip` or `accept` decides"
+        elif parked.park.kind == "signal":
             free += f", `sortie answer {parked.identifier} TEXT` too, and tells its agent"
         since, reason = stamp(parked.since), parked.park.reason.rstrip(".")
         return Situation("parked", f"It is parked since {since} because: {reason}; {free}.")
-    idle = "" if served else " The service is not running; `sortie run` starts it."
+    idle = "" if served else f" The service is not running; `{start}` starts it."
     if waiting := schedule.waiting.get(issue_id):
         retry = waiting.retry
         if retry.kind == "held":
-            hurry = f"`sortie retry {waiting.identifier}` tries it at once"
+            hurry = f"`sortie {'plan ' if of_plan else ''}retry {waiting.identifier}` tries it at once"
             return Situation("waiting", f"Its agent cannot run: {retry.error.rstrip('.')}; {hurry}.{idle}")
         left = f" (in {duration(retry.due_at - now)})" if retry.due_at > now else " (due)"
         why = f"{retry.kind}: {retry.error}" if retry.error else retry.kind
         return Situation("waiting", f"It waits until {stamp(retry.due_at)}{left} for its next try, {why}.{idle}")
     if issue_id not in schedule.issues:
-        return Situation(
-            "released", "Nothing is to be done: the tracker does not show it among the active issues any more."
-        )
+        gone = "the plan does not have it" if of_plan else "the tracker does not show it among the active issues"
+        return Situation("released", f"Nothing is to be done: {gone} any more.")
     state = schedule.issues[issue_id].state
     if not schedule.policy.is_active(state):
         return Situation("released", f"Nothing is to be done: it is in {state}, which is not an active state.")
@@ -176,12 +182,11 @@ def situation_of(issue_id: str, loaded: Loaded, now: float, *, served: bool) -> 
         rule, detail = schedule.skips[issue_id]
         because = f"{RULES.get(rule, rule)}: {detail.rstrip('.')}" if detail else RULES.get(rule, rule)
         return Situation("held-back", f"It has not started because {because}.{idle}")
-    return Situation("ready", f"It is ready and starts at the next poll of the tracker.{idle}")
+    when = "as soon as there is a slot" if of_plan else "at the next poll of the tracker"
+    return Situation("ready", f"It is ready and starts {when}.{idle}")
 
 
-def _running(since: float, attempt: int, turn: int, stop: str, now: float, *, served: bool) -> Situation:
+def _running(since: float, attempt: int, turn: int, stop: str, now: float) -> Situation:
     what = f"attempt {attempt}, turn {turn}"
-    if not served:
-        return Situation("interrupted", f"It was running ({what}) when the service died; `sortie run` resumes it.")
     ending = f", and is being stopped ({stop})" if stop else ""
     return Situation("running", f"It is running since {stamp(since)} ({duration(now - since)}), {what}{ending}.")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
+# Whoever works for such a file works for a plan.
+PLANS = (".yaml", ".yml")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LINE_ENDS = r"\n\r\v\f\u0085\u2028\u2029"
 _LINE_ENDS = re.compile(rf"[{LINE_ENDS}]+")
@@ -32,6 +35,16 @@ def spelled(character: str) -> str:
     if character == "\t" or unicodedata.category(character) == "Zs":
         return " "
     return character.encode("unicode_escape").decode("ascii")
+
+
+def is_plan(owner: str | Path) -> bool:
+    """Whether a store whose owner is called so is that of a plan."""
+    return Path(owner).suffix in PLANS
+
+
+def start_command(owner: str | Path) -> str:
+    """What a person types to have it worked for."""
+    return "sortie plan run" if is_plan(owner) else "sortie run"
 
 
 def web_link(address: str) -> str:

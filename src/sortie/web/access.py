@@ -174,7 +174,7 @@ class Guard:
         is_free = path in (*LOGIN_AND_LOGOUT, SIGNED) or (is_first and access.reads_freely)
         if not is_free:
             if self.site.read_only:
-                said = "This dashboard is read-only; the one of `sortie run` can change things."
+                said = f"This dashboard is read-only; the one of `{self.site.start_command}` can change things."
                 raise Refusal(403, "read_only", said)
             if not access.may_operate:
                 raise _lacking(access, "operate")

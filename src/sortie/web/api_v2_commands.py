@@ -54,7 +54,8 @@ async def command(asked: Asked[CommandQuery, Command]) -> CommandState:
     if problem := _mistake(wanted):
         raise Problem(422, "invalid_body", problem)
     if site.read_only:
-        raise Problem(403, "read_only", "This server is read-only; `sortie run` takes commands.")
+        said = f"This server is read-only; `{site.start_command}` takes commands."
+        raise Problem(403, "read_only", said)
     (number,) = await site.decisions.run(add_commands, site.database, wanted.verb, [wanted.issue], wanted.text)
     deadline = time.monotonic() + asked.query.wait
     while True:

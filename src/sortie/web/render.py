@@ -94,6 +94,7 @@ def page(
         service=service_of(site),
         navigation=_navigation(site, here),
         is_plan=site.is_plan,
+        token_command=site.token_command,
         read_only=site.read_only,
         has_token=has_token(request),
         may_operate=may_operate(request) and not site.read_only,
@@ -137,11 +138,7 @@ def service_of(site: Site) -> Service:
         return Service("up", "The service runs.")
     if site.database.name == PEERS_STORE:
         return Service("down", "No agent has a turn now; `sortie turn` starts one.", site.live.heard_at)
-    return Service("down", f"The service is not running; `{start_command(site)}` starts it.", site.live.heard_at)
-
-
-def start_command(site: Site) -> str:
-    return "sortie plan run" if site.is_plan else "sortie run"
+    return Service("down", f"The service is not running; `{site.start_command}` starts it.", site.live.heard_at)
 
 
 def _navigation(site: Site, here: str) -> list[Link]:

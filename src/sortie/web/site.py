@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -143,6 +144,16 @@ class Site:
     def workflow(self) -> Config | None:
         """The settings of the workflow that the store belongs to; None where it belongs to none."""
         return None if self.is_plan or self.place == self.database else self.config
+
+    @property
+    def start_command(self) -> str:
+        """What a person types to have the store worked for."""
+        return "sortie plan run" if self.is_plan else "sortie run"
+
+    @property
+    def token_command(self) -> str:
+        """What makes a token for it: without a name, those of a workflow are meant."""
+        return f"sortie token new -w {quote(self.place.name)}" if self.is_plan else "sortie token new"
 
     @property
     def is_broken(self) -> bool:

@@ -21,7 +21,7 @@ from ...protocol.web_address import issue_path
 from ...store.commands import add_commands, reply_to
 from ...store.queries import find_issue
 from .. import show
-from ..render import may_operate, start_command
+from ..render import may_operate
 from ..replies import Shown
 from ..site import Site
 from .errors import error_page
@@ -105,10 +105,8 @@ def _carried_out(site: Site, sent: SentForms, verb: str, named: str, fields: Map
                 return Reply(False, f"{named} is not known here.")
             number = sent.command(site, fields.get("once", ""), verb, issue or named, text)
             if not site.is_served:
-                start = start_command(site)
-                return Reply(
-                    True, f"The service is not running; the command is carried out when `{start}` starts it."
-                )
+                start = f"`{site.start_command}` starts it"
+                return Reply(True, f"The service is not running; the command is carried out when {start}.")
             deadline = time.monotonic() + REPLY_WITHIN
             while (reply := reply_to(db, number)) is None and time.monotonic() < deadline:
                 time.sleep(ASK_EVERY)
