@@ -155,6 +155,20 @@ def test_what_was_settled_before_it_was_told_is_not_told(scene, sink):
     assert scene.rows("identifier", where="dropped = 'settled'") == ["T-1", "agent codex"]
 
 
+def test_a_review_is_not_told_of_work_that_was_gone_on_with_before(scene, sink):
+    """Whatever came of it: what was handed over again is another event."""
+    notifier = scene.start({"ops": hook(sink, digest_seconds=60)})
+    handed_over(scene, 1)
+    handed_over(scene, 2)
+    scene.runs(3, soft_stop="needs-human-review", reason="look", **park("signal"))
+    scene.runs(4, soft_stop="needs-human-review", reason="look", **park("signal"))
+    wait_for(lambda: len(scene.rows("id")) == 4)
+    scene.runs(1, why="the issue is in Done, which is not active")
+    scene.frees(3)
+    notifier.ends()
+    assert told_of(sink) == ["T-2", "T-4"]
+
+
 def test_an_issue_that_is_parked_anew_is_told_once_with_the_new_question(scene, sink):
     notifier = scene.start({"ops": hook(sink, digest_seconds=60)})
     scene.parks(1, reason="the first question")

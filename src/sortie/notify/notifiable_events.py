@@ -108,9 +108,9 @@ def _is_open_issue(db: Connection, notification: Notification) -> bool:
     if notification.kind != "review":
         parked = "SELECT 1 FROM parked WHERE issue_id = ? AND since = ?"
         return db.execute(parked, (notification.issue_id, notification.at)).fetchone() is not None
-    # After the hand-over we know nothing more of it, unless a person sent it back to work.
-    again = "SELECT 1 FROM claims WHERE issue_id = ? UNION ALL SELECT 1 FROM retries WHERE issue_id = ?"
-    return db.execute(again, (notification.issue_id, notification.issue_id)).fetchone() is None
+    # After the hand-over we know nothing more of it, unless a person sent it back to work, over by now or not.
+    again = "SELECT 1 FROM events WHERE issue_id = ? AND seq > ? AND kind IN ('unpark', 'request', 'claim') LIMIT 1"
+    return db.execute(again, (notification.issue_id, notification.seq)).fetchone() is None
 
 
 def _title_of(db: Connection, issue_id: str) -> str:
