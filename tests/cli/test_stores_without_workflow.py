@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import anyio
 import pytest
 
@@ -9,6 +11,7 @@ from sortie import Issue, Orchestrator
 from sortie.testing.fake_host import FakeHost, one_turn
 from sortie.testing.list_source import ListSource
 
+from ..web.live_server import new_store
 from .scene import BLOCK, ask
 
 
@@ -60,3 +63,26 @@ def test_only_commands_that_know_nothing_but_a_store_take_a_plan(tmp_path, capsy
     said = ask(capsys, *command.split(), "-w", str(plan))
     assert said.code == (1 if knows_a_store_alone else 2)
     assert ("plan.yaml is a plan; see " in said.err) is not knows_a_store_alone
+
+
+@pytest.mark.parametrize("command", ["web", "status"])
+def test_where_there_is_no_workflow_what_there_is_instead_is_named(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    assert "or name another file.\n" in ask(capsys, command).err
+    (tmp_path / "CHARTER.md").touch()
+    (tmp_path / ".git" / "sortie").mkdir(parents=True)
+    before = ask(capsys, command)
+    assert (before.code, "peers.db" in before.err) == (2, False)
+    assert re.search("`[^`]* turn` makes the store of the agents that share this checkout", before.err)
+    new_store(tmp_path / ".git" / "sortie" / "peers.db")
+    assert "or name another file, such as .git/sortie/peers.db.\n" in ask(capsys, command).err
+    (tmp_path / "plan.yaml").touch()
+    assert "such as plan.yaml or .git/sortie/peers.db.\n" in ask(capsys, command).err
+
+
+@pytest.mark.parametrize(
+    ("name", "made_by"), [(".git/sortie/peers.db", "turn` makes it"), ("chores.db", "starts, makes it")]
+)
+def test_a_store_that_is_not_there_is_not_said_to_be_written_by_hand(tmp_path, capsys, name, made_by):
+    said = ask(capsys, "web", str(tmp_path / name))
+    assert (said.code, "init" in said.err, made_by in said.err) == (2, False, True)

@@ -19,7 +19,7 @@ from ..reports.words import stamp as stamp
 # As it was named on the command line; empty where it was not.
 named_workflow: ContextVar[str] = ContextVar("named_workflow", default="")
 _ADVICE = re.compile(r"`(sortie ([a-z][a-z-]*)[^`\n]*)`")
-_WITHOUT_WORKFLOW = ("init", "demo", "mcp-server")
+_WITHOUT_WORKFLOW = ("init", "demo", "mcp-server", "turn", "peers", "worklog", "mailbox", "charter")
 # Advice with one of these needs no further word.
 _COMPLETE = (" --help", " -w ", " -p ", " -o ")
 

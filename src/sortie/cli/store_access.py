@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,7 @@ from ..store.queries import find_issue, last_opened_for
 from ..store.sqlite_errors import explained
 from ..workflow.config import Config
 from ..workflow.loader import Examination, examine
-from .format import clean, named_workflow, runnable
+from .format import clean, named_workflow, runnable, typed
 
 if TYPE_CHECKING:
     from ..workflow.loader import Workflow
@@ -136,7 +136,24 @@ def load_checked(workflow: Path, env_file: Path | None = None) -> Workflow:
 
 def require_workflow(workflow: Path) -> None:
     if not workflow.exists():
-        raise ConfigurationError(f"There is no {workflow}.", fix="`sortie init` writes one; or name another file.")
+        raise ConfigurationError(f"There is no {workflow}.", fix=_instead_of(workflow))
+
+
+def _instead_of(missing: Path) -> str:
+    """What a person may do, or may have meant: plans and agents that share a checkout have no workflow."""
+    from ..peers.place import find_place
+    from ..sources.peer_turns import STORE
+
+    if missing.suffix == ".db":
+        made_by = "The first `sortie turn`" if missing.name == STORE else "Its service, when it starts,"
+        return f"{made_by} makes it; or name another file."
+    others, more = [missing.with_name("plan.yaml")], ""
+    with suppress(SortieError):
+        others.append(find_place(missing.parent).state / STORE)
+        if not others[-1].exists():
+            more = " The first `sortie turn` makes the store of the agents that share this checkout."
+    there = " or ".join(typed(other) for other in others if other.exists())
+    return f"`sortie init` writes one; or name another file{f', such as {there}' if there else ''}.{more}"
 
 
 def load_config(workflow: Path) -> Config:
