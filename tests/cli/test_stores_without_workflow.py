@@ -14,6 +14,11 @@ from sortie.testing.list_source import ListSource
 from ..web.live_server import new_store
 from .scene import BLOCK, ask
 
+PLAN = """\
+name: p
+tasks: [{name: a, objective: do, success_criteria: [done], outputs: [x], agent: {kind: command, command: "true"}}]
+"""
+
 
 def test_the_store_of_a_source_of_ones_own_is_looked_at_and_operated(tmp_path, capsys):
     store = tmp_path / "chores.db"
@@ -59,7 +64,7 @@ def test_a_name_that_is_mistyped_leads_to_no_other_store(scene, capsys, command)
 def test_only_commands_that_know_nothing_but_a_store_take_a_plan(tmp_path, capsys, command, knows_a_store_alone):
     """A sub-command that is called like one of theirs is not one of them."""
     plan = tmp_path / "plan.yaml"
-    plan.write_text("name: p\ntasks:\n  - {name: a, objective: do, outputs: [outbox/x]}\n")
+    plan.write_text(PLAN)
     said = ask(capsys, *command.split(), "-w", str(plan))
     assert said.code == (1 if knows_a_store_alone else 2)
     assert ("plan.yaml is a plan; see " in said.err) is not knows_a_store_alone
@@ -86,3 +91,16 @@ def test_where_there_is_no_workflow_what_there_is_instead_is_named(tmp_path, mon
 def test_a_store_that_is_not_there_is_not_said_to_be_written_by_hand(tmp_path, capsys, name, made_by):
     said = ask(capsys, "web", str(tmp_path / name))
     assert (said.code, "init" in said.err, made_by in said.err) == (2, False, True)
+
+
+@pytest.mark.parametrize("command", ["web", "token new", "history", "logs only"])
+def test_of_a_plan_that_never_ran_is_said_what_runs_it(tmp_path, capsys, command):
+    plan = tmp_path / "plan.yaml"
+    missing = ask(capsys, *command.split(), "-w", str(plan))
+    assert missing.code == 2 and f"There is no {plan}" in missing.err and "plan new" in missing.err
+    plan.write_text("tasks: 7\n")
+    broken = ask(capsys, *command.split(), "-w", str(plan))
+    assert broken.code == 2 and "tasks" in broken.err
+    plan.write_text(PLAN)
+    said = ask(capsys, *command.split(), "-w", str(plan))
+    assert said.code == 1 and re.search(rf"has not been run yet.* plan run -p {plan}`", said.err)

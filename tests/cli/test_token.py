@@ -122,7 +122,15 @@ def test_an_agent_is_refused(scene, store, arguments):
 
 def test_a_store_of_a_plan_has_tokens_too(tmp_path, capsys):
     plan = tmp_path / "plan.yaml"
-    plan.write_text("name: p\ntasks:\n  - {name: a, objective: do, outputs: [outbox/x]}\n")
+    plan.write_text(
+        """name: p
+tasks: [{name: a, objective: do, success_criteria: [done], outputs: [x], agent: {kind: command, command: "true"}}]
+"""
+    )
     said = ask(capsys, "token", "new", "-w", str(plan))
     assert said.code == 1
-    assert "There is no store" in said.err
+    assert "has not been run yet" in said.err
+    (tmp_path / "plan.work").mkdir()
+    new_store(tmp_path / "plan.work" / ".sortie.db")
+    assert ask(capsys, "token", "new", "-w", str(plan)).code == 0
+    assert len(ask(capsys, "token", "list", "-w", str(plan), "--json").json()) == 1

@@ -150,9 +150,13 @@ def _with_a_store_of_its_own(plan: Plan) -> Plan:
 
 
 def require_store(plan: Plan) -> None:
+    _require_run(plan.store)
+
+
+def _require_run(store: Path) -> None:
     from ..errors import SortieError
 
-    if not plan.store.exists():
+    if not store.exists():
         raise SortieError("The plan has not been run yet.", fix="`sortie plan run` runs it.")
 
 
@@ -168,9 +172,13 @@ def require_task(plan: Plan, *tasks: str) -> None:
 
 
 def store_of(path: Path) -> Path:
-    """Where a plan keeps what it remembers, also where the file is broken or gone by now."""
+    """Where a plan keeps what it remembers, also where the file is broken or gone by now. Raises `SortieError`
+    where there is nothing: the plan was never run, or cannot be read."""
     from ..plans.load import SUFFIX, examine
     from ..plans.plan import STORE
 
     plan, _ = examine(path)
-    return plan.store if plan else path.absolute().with_name(path.stem + SUFFIX) / STORE
+    store = plan.store if plan else path.absolute().with_name(path.stem + SUFFIX) / STORE
+    if not store.exists():
+        _require_run(plan.store if plan else load(path).store)
+    return store
