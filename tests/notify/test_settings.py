@@ -197,6 +197,13 @@ def test_where_the_answer_is_not_understood_whoever_sends_will_say_what_is_wrong
     assert [*address_problems({"a": ChannelConfig(url=f"json://127.0.0.1/{said}")})] == []
 
 
+def test_who_was_killed_before_it_could_look_is_no_reason_to_refuse_an_address(tmp_path, monkeypatch):
+    """As by a kernel that is out of memory: nothing is amiss with what is installed."""
+    (tmp_path / "sitecustomize.py").write_text("import os; os.kill(os.getpid(), 9)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert [*address_problems({"a": ChannelConfig(url="json://127.0.0.1/killed")})] == []
+
+
 def test_without_apprise_its_addresses_are_an_error_with_the_fix_and_webhooks_are_not(tmp_path):
     installed = tmp_path / "site-packages"
     installed.mkdir()

@@ -46,7 +46,9 @@ def _asked(addresses: list[str]) -> list[str]:
         done = subprocess.run(
             command, input=json.dumps(addresses), capture_output=True, text=True, timeout=DEADLINE, check=True
         )
-    except subprocess.CalledProcessError:
+    except subprocess.CalledProcessError as error:
+        if error.returncode < 0:
+            return unseen
         return [f"needs apprise, which cannot be loaded; install it anew with: {EXTRA}"] * len(addresses)
     except (OSError, subprocess.TimeoutExpired):
         return unseen
