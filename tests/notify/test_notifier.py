@@ -155,6 +155,21 @@ def test_what_was_settled_before_it_was_told_is_not_told(scene, sink):
     assert scene.rows("identifier", where="dropped = 'settled'") == ["T-1", "agent codex"]
 
 
+def test_an_outage_that_is_over_is_not_told_any_more(scene, sink):
+    def noted(level: ev.Level, message: str) -> ev.Noted:
+        return ev.Noted(at=time.time(), level=level, message=message, detail="no answer")
+
+    notifier = scene.start({"ops": hook(sink, digest_seconds=60)})
+    scene.happens(noted("error", "the tracker still cannot be used; nothing new starts"))
+    scene.happens(noted("error", "the place of the workspaces cannot be used; nothing new starts"))
+    wait_for(lambda: len(scene.rows("id")) == 2)
+    scene.happens(noted("info", "every record of the tracker can be used again"))
+    scene.happens(noted("info", "the tracker can be used again"))
+    notifier.ends()
+    ((told,),) = (items_in(asked) for asked in sink.asked)
+    assert told["reason"].startswith("the place of the workspaces")
+
+
 def test_a_review_is_not_told_of_work_that_was_gone_on_with_before(scene, sink):
     """Whatever came of it: what was handed over again is another event."""
     notifier = scene.start({"ops": hook(sink, digest_seconds=60)})

@@ -127,6 +127,26 @@ def test_a_tracker_that_cannot_be_used_is_told_once(project: Project, sink):
     assert told_of(sink) == ["T-1", "service"]
 
 
+def test_an_outage_that_ended_before_anybody_took_the_word_of_it_is_not_told(project: Project, sink):
+    """As one of the network, which keeps from the tracker and from the receiver."""
+    sink.usual = Answer(503, b"", {"Retry-After": "3600"})
+    project.workflow({"notifications": {"ops": to(sink)}})
+    whole = project.issues_path.read_text()
+    project.issues_path.write_text("{broken")
+    service = project.start()
+    service.until(lambda: told_of(sink) == ["service"])
+    project.issues_path.write_text(whole)
+    service.until(lambda: "the tracker can be used again" in project.notes(level="info"))
+    sink.asked.clear()
+    sink.usual = Answer()
+    with closing(sqlite3.connect(project.db_path)) as db, db:
+        db.execute("UPDATE notifications SET next_try_at = 0")
+    project.add("1", ASKS)
+    service.until(lambda: sink.asked)
+    assert service.stop() == 0
+    assert told_of(sink) == ["T-1"]
+
+
 def test_a_store_that_is_deleted_under_the_service_is_told(project: Project, sink):
     project.workflow({"notifications": {"ops": to(sink)}})
     service = project.start()

@@ -21,6 +21,8 @@ from .model import AgentChoice, Blocker, Issue
 from .policy import Policy
 from .schedule import Schedule
 
+# How the note ends that what looks need, and could not use, works again.
+USABLE_AGAIN = " can be used again"
 LONGEST_TITLE = 200
 LONGEST_URL = 500
 _NO_CHOICE = AgentChoice()

@@ -12,7 +12,7 @@ import anyio
 from msgspec.structs import replace
 
 from ..core import events as ev
-from ..core.observe import Look, observe, outdates
+from ..core.observe import USABLE_AGAIN, Look, observe, outdates
 from ..errors import SortieError, TrackerError, WorkspaceError
 from ..sources.source import Source
 from ..trackers.rate_limits import MINUTE
@@ -163,7 +163,7 @@ class Looker:
     def _worked(self, source: Source, found: Look) -> None:
         context = self._context
         if self.trouble and self._complaint:
-            context.note("info", f"{_what(self.trouble)} can be used again")
+            context.note("info", f"{_what(self.trouble)}{USABLE_AGAIN}")
         self.trouble = None
         self._is_told = self._lasts = False
         self._complaint = ""

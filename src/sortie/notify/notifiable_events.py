@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..core import events as ev
 from ..core.hand_off import HANDED_OVER
+from ..core.observe import USABLE_AGAIN
 from ..core.policy import day_of
 from ..core.redact import Hide
 from ..store.notifications import Notification
@@ -101,7 +102,25 @@ def is_open(db: Connection, notification: Notification) -> bool:
     if whose == _OF_A_PROVIDER:
         fault = "SELECT 1 FROM pauses WHERE provider = ? AND error_kind <> 'rate_limited'"
         return db.execute(fault, (name,)).fetchone() is not None
-    return True
+    return not _is_over(db, notification)
+
+
+def _is_over(db: Connection, notification: Notification) -> bool:
+    """Whether the service noted since that it can use again what it could not."""
+    rows = db.execute(
+        "SELECT data FROM events WHERE seq > ? AND kind = 'note' AND data LIKE ?",
+        (notification.seq, f'%{USABLE_AGAIN}"%'),
+    )
+    for (data,) in rows:
+        try:
+            noted = ev.decode(data)
+        except msgspec.MsgspecError:
+            continue
+        if isinstance(noted, ev.Noted) and noted.message.endswith(USABLE_AGAIN):
+            what = noted.message.removesuffix(USABLE_AGAIN)
+            if notification.text.startswith(f"{what} "):
+                return True
+    return False
 
 
 def _is_open_issue(db: Connection, notification: Notification) -> bool:
