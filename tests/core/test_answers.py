@@ -122,6 +122,13 @@ def test_what_is_no_answer_is_refused_with_a_sentence_and_changes_nothing(name, 
     assert reply.events == ()
 
 
+@pytest.mark.parametrize("more", [(), (parked(),)])
+def test_an_answer_to_what_is_over_is_refused_because_nobody_would_get_it(more):
+    made = schedule(view(state="Done"), *more)
+    refused = Reply(False, "D-1 is in Done, so no agent is started for it; reopen it first.", issue_id="1")
+    assert said(made) == refused
+
+
 def test_the_longest_answer_is_one_and_half_characters_are_no_trouble():
     assert problem_with_answer("x" * LONGEST_ANSWER) == ""
     assert problem_with_answer("\ud800") == ""
