@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..core.redact import Hide
 from .messages import encode
-from .run_log import logs_directory
+from .run_log import logs_directory, opened_to_append
 
 LONGEST_PROMPT = 256 * 1024
 MOST_BYTES = 8 * 1024 * 1024
@@ -38,8 +38,7 @@ def keep_prompt(path: Path, turn: int, at: float, text: str) -> None:
     """`text` is without secrets. Raises `OSError` where it cannot be kept."""
     prompt = Prompt(turn=turn, at=at, text=text[:LONGEST_PROMPT], is_cut=len(text) > LONGEST_PROMPT)
     line = encode(prompt) + b"\n"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    file = opened_to_append(path, 0o600)
     try:
         if os.fstat(file).st_size + len(line) <= MOST_BYTES:
             os.write(file, line)

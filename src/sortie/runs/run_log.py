@@ -43,6 +43,16 @@ def prune_logs(directory: Path, older_than_days: float, now: float, running: Col
                 Path(entry.path).unlink()
 
 
+def opened_to_append(path: Path, mode: int) -> int:
+    """A file of a run, made if need be; its directory is there but for the first run."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, mode)
+    except FileNotFoundError:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, flags, mode)
+
+
 def last_words(path: Path, source: str, count: int) -> str:
     """The last lines that one source said, for those who come after a crash; empty where there are none."""
     try:
@@ -81,22 +91,14 @@ class RunLog:
 
     def _append(self, data: bytes) -> None:
         if self._file is None:
-            self._file = self._open()
+            self._file = opened_to_append(self._path, 0o644)
             self._size = os.fstat(self._file).st_size
         if self._size + len(data) > SIZE_LIMIT:
             self.close()
             self._path.replace(self._path.with_suffix(".log.1"))
-            self._file = self._open()
+            self._file = opened_to_append(self._path, 0o644)
             self._size = 0
         self._size += os.write(self._file, data)
-
-    def _open(self) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        try:
-            return os.open(self._path, flags, 0o644)
-        except FileNotFoundError:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self._path, flags, 0o644)
 
     def close(self) -> None:
         if self._file is not None:
