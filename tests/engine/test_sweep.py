@@ -191,13 +191,18 @@ Do it.
 """
 
 
-async def test_a_workspace_that_is_removed_while_the_service_stops_does_not_keep_it(tmp_path):
-    (tmp_path / "WORKFLOW.md").write_text(WORKFLOW)
+def ends_its_issue(place: Path) -> IssueSource:
+    """One issue, whose agent moves it to an end: then its workspace is removed."""
+    (place / "WORKFLOW.md").write_text(WORKFLOW)
     for name, state in (("issues", "todo"), ("done", "done")):
-        (tmp_path / f"{name}.json").write_text(
+        (place / f"{name}.json").write_text(
             f'[{{"id": "1", "identifier": "T-1", "title": "t", "state": "{state}"}}]'
         )
-    source = IssueSource.open(tmp_path / "WORKFLOW.md", os.environ, None)
+    return IssueSource.open(place / "WORKFLOW.md", os.environ, None)
+
+
+async def test_a_workspace_that_is_removed_while_the_service_stops_does_not_keep_it(tmp_path):
+    source = ends_its_issue(tmp_path)
     host = Slow(source.config.db_path, os.environ)
     host.asked = anyio.Event()
     orchestrator = sortie.Orchestrator(source, [host], source.config.db_path)
@@ -245,12 +250,7 @@ class Timed(LocalHost):
 
 async def test_the_next_sweep_waits_for_a_removal_that_has_begun(tmp_path):
     """An archive may take its time: given up for a sweep, it would be begun anew, and its hook with it."""
-    (tmp_path / "WORKFLOW.md").write_text(WORKFLOW)
-    for name, state in (("issues", "todo"), ("done", "done")):
-        (tmp_path / f"{name}.json").write_text(
-            f'[{{"id": "1", "identifier": "T-1", "title": "t", "state": "{state}"}}]'
-        )
-    source = IssueSource.open(tmp_path / "WORKFLOW.md", os.environ, None)
+    source = ends_its_issue(tmp_path)
     host = Timed(source.config.db_path, os.environ)
     host.removed = anyio.Event()
     orchestrator = sortie.Orchestrator(source, [host], source.config.db_path)

@@ -33,7 +33,7 @@ def test_without_active_states_no_state_is_unknown():
 
 
 def test_where_only_some_issues_were_counted_there_are_more():
-    look = look_at(Candidates((), states={"open": 100}, has_more=True))
+    look = look_at(Candidates((), states={"open": 100}, counts_some=True))
     policy = Policy(active_states=("todo",))
     assert unnamed_states(look, policy) == "open (100 or more)"
     (warning,) = warnings_about(look, policy)

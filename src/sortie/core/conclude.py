@@ -189,10 +189,9 @@ def _new_view(
     schedule: Schedule, claim: Claim, outcome: Outcome, state: str | None, memo: str | None, now: float
 ) -> list[ev.AnyEvent]:
     view = schedule.issues.get(claim.issue_id)
-    if view is None:
+    # A look that finds it gone drops the view, so one beside such a stop is of a later look, which found it again.
+    if view is None or claim.stop == "gone":
         return []
-    if claim.stop == "gone":
-        return []  # a look found it gone, and where there is a view, a later one found it again
     if outcome.stop == "gone":
         return [ev.IssueLeft(at=now, issue_id=claim.issue_id, identifier=claim.identifier)]
     seen = replace(view, state=view.state if state is None else state, memo=view.memo if memo is None else memo)

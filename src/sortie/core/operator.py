@@ -91,9 +91,8 @@ def answer(schedule: Schedule, issue: str, text: str, now: float, *, answer_id: 
         return Reply(False, problem, issue_id=issue_id)
     name, view = name_of(schedule, issue_id), schedule.issues.get(issue_id)
     if view and schedule.policy.is_terminal(view.state) and issue_id not in schedule.running:
-        return Reply(
-            False, f"{name} is in {view.state}, so no agent is started for it; reopen it first.", (), issue_id
-        )
+        over = f"{name} is in {view.state}, so no agent is started for it; reopen it first."
+        return Reply(False, over, issue_id=issue_id)
     if issue_id not in schedule.parked and any(one.text == text for one in schedule.answers_for(issue_id)):
         return Reply(True, f"{name} has this answer already; its agent gets it once.", issue_id=issue_id)
     events: list[ev.AnyEvent] = [ev.Answered(at=now, issue_id=issue_id, answer_id=answer_id, text=text)]

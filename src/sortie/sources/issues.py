@@ -136,7 +136,7 @@ class IssueSource(Source):
             unasked=told.unasked,
             problems=(*candidates.problems, *unread),
             counts=candidates.states,
-            counts_some=candidates.has_more,
+            counts_some=candidates.counts_some,
         )
 
     async def _states_of(

@@ -43,7 +43,7 @@ def look_at(candidates: Candidates) -> Look:
         issues={issue.id: issue for issue in candidates.issues},
         problems=candidates.problems,
         counts=candidates.states,
-        counts_some=candidates.has_more,
+        counts_some=candidates.counts_some,
     )
 
 

@@ -54,7 +54,7 @@ class Candidates(Struct, frozen=True):
     """The active issues, and a sentence for each record that cannot be used: it never hides a good one.
 
     `states` counts all issues by their state, active or not; it is empty where the tracker does not know. Where
-    `has_more` it counts only some of them.
+    `counts_some` it counts only some of them.
 
     `changed` has the id of every issue that may differ from the previous answer of the same tracker object: of the
     issues in either answer all that came, left or differ in any field; of others it may have some. Empty: no issue
@@ -71,7 +71,7 @@ class Candidates(Struct, frozen=True):
     changed: frozenset[str] | None = None
     version: int = 0
     since: int = 0
-    has_more: bool = False
+    counts_some: bool = False
 
     def changed_since(self, previous: Candidates | None) -> frozenset[str] | None:
         """`changed` for a caller whose last answer was `previous`; None when others got answers in between."""

@@ -40,7 +40,7 @@ async def test_of_more_issues_than_are_counted_it_is_said_that_there_are_more(sc
         first = await tracker.fetch_candidates()
     finally:
         await tracker.aclose()
-    assert (dict(first.states), first.has_more) == ({"open": 100}, True)
+    assert (dict(first.states), first.counts_some) == ({"open": 100}, True)
 
 
 async def test_a_count_that_cannot_be_had_costs_no_look(scene: GitHubScene) -> None:

@@ -75,9 +75,9 @@ class GitHubTracker:
             active = await self._active(listed)
             blockers = await self._blockers.of_listed(active.values())
             is_bare = self._answer is None and not active
-            others, has_more = await self._listing.others(listed) if is_bare else ({}, False)
+            others, counts_some = await self._listing.others(listed) if is_bare else ({}, False)
             answer = self._compared(active, blockers, listed.problems)
-            self._answer = replace(answer, states=others, has_more=has_more)
+            self._answer = replace(answer, states=others, counts_some=counts_some)
             self._answered = listed
             self._had_writes = has_writes
             return self._answer
